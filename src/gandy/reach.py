@@ -7,7 +7,8 @@ identity of the crew over the network, and by the owner of the socket on a unix 
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -115,6 +116,19 @@ class Reach:
         if len(self.places) > 1:  # unless the user said where to look
             ensembles = [place for place in self.places if place.scheme == "ensemble"]
             self.places = (*map(parse_address, self.keys.about.addresses), *ensembles)
+
+    def add_places(self, places: Iterable[str]) -> "Reach":
+        """A reach with these places, too, after our own."""
+        found = Reach(tuple(dict.fromkeys((*self.places, *map(parse_address, places)))), self.keys, self._insecure)
+        found.ensemble = self.ensemble
+        return found
+
+    def remember_foremen(self, foremen: Iterable[Iterable[str]]) -> None:
+        """Save the addresses of all foremen of a crew that this process has joined, for its next start."""
+        if self.keys is not None and self.keys.has_joined:
+            rows = zip_longest(*foremen)  # the first address of each foreman before the second of any
+            addresses = [address for row in rows for address in row if address is not None]
+            self.keys.remember_all(address for address in addresses if address.startswith("tcp://"))
 
     async def _try(self, place: Address, make: Callable[[Address], P], name: str = server_names.FOREMAN) -> P:
         try:

@@ -37,6 +37,11 @@ def read_identity(result: TaskResult) -> int:
     return 0 if result.report is UNSET else result.report.identity
 
 
+def read_shard(result: TaskResult) -> int:
+    """The shard that the task came from."""
+    return NO_SHARD if result.report is UNSET else result.report.shard
+
+
 def read_ending(result: TaskResult) -> Ending:
     report = result.report
     if report is UNSET:

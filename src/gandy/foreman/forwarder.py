@@ -5,6 +5,7 @@ client (open jobs, watches) when the client hangs up, as if the client had been 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,8 @@ from gandy.errors import ConfigError, LinkError
 from gandy.foreman.messenger import Messenger
 from gandy.foreman.peer_link import PeerLink, connect
 from gandy.reach import Reach
+
+log = logging.getLogger("gandy.foreman")
 
 MOVED = "moved"  # the kind of a failure: the owner of a shard is changing, so the client should ask again
 
@@ -38,7 +41,8 @@ class Forwarder:
             peer.ask(request, partial(self._pass, answered, (link, seq)))
             await peer.wait_for(answered)
         except (LinkError, ConfigError) as error:
-            raise _make_refusal(shard, str(error)) from None
+            log.debug("shard %d cannot be reached: %s", shard, error)
+            raise _make_refusal(shard) from None
         if isinstance(request, ask.WatchJob | ask.WatchResults):
             peer.lost.add_done_callback(lambda _lost: self._end_events(link, seq, shard))
         return answered.result()
@@ -53,7 +57,7 @@ class Forwarder:
 
     def _end_events(self, link: Link, seq: int, shard: int) -> None:
         """No more events come over this connection: the client must ask again."""
-        refusal = _make_refusal(shard, "its owner went away")
+        refusal = _make_refusal(shard)
         self._messenger.send_event(link, seq, ask.make_failure(refusal.kind, str(refusal), retryable=True))
 
     async def ask(self, request: ask.Request, shard: int) -> ask.Answer:
@@ -96,7 +100,5 @@ def _close(opening: "asyncio.Task[PeerLink]") -> None:
         opening.result().close()
 
 
-def _make_refusal(shard: int, why: str) -> Refusal:
-    return Refusal(
-        MOVED, f"shard {shard}, which the job belongs to, cannot be reached: {why}; try again", retryable=True
-    )
+def _make_refusal(shard: int) -> Refusal:
+    return Refusal(MOVED, f"the owner of shard {shard}, which has this job, is changing: try again", retryable=True)

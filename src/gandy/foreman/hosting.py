@@ -285,7 +285,7 @@ class Hosting:
     async def _drain_other(self, foreman: str) -> None:
         found = self._neighbours.find(foreman)
         if found is None:
-            raise Refusal("not_found", f"no foreman is called {foreman}; see 'gandy foreman list'")
+            raise Refusal("refused", f"no foreman is called {foreman}; see 'gandy foreman list'")
         try:
             answer = await found.request(ask.DrainForeman())
         except LinkError as error:

@@ -23,6 +23,7 @@ from gandy.foreman.admission import Admission
 from gandy.foreman.arguments import CrewArguments, FileArguments
 from gandy.foreman.audit import Audit
 from gandy.foreman.clock import read_boot
+from gandy.foreman.crew_audit import CrewAudit
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
 from gandy.foreman.hosting import Hosting
 from gandy.foreman.ring_table import OtherIdentity, RingTable
@@ -110,9 +111,11 @@ class ForemanProgram:
         self.server: Server
         self._crew = make_crew_store(self.store_name)  # None: the store is for one foreman
         self._store = None if self._crew else make_store(self.store_name)
-        self._hosting: Hosting | None = None
-        self._hosting_loop: asyncio.Task[None] | None = None
+        self.hosting: Hosting | None = None
+        self._beating: asyncio.Task[None] | None = None
         self.must_restart = False  # another foreman has taken over what we ran
+        self._crew_audit: CrewAudit | None = None
+        self._crew_audit_loop: asyncio.Task[None] | None = None
         self._policy = policy
         self._keep_results = keep_results
         self._lock: FileLock | None = None
@@ -153,12 +156,22 @@ class ForemanProgram:
         await self._crew.open()
         name = socket.gethostname()
         me = ForemanPlace(f"{name}-{secrets.token_hex(4)}", name, __version__, (), read_boot())
-        self._hosting = Hosting(
+        self.hosting = Hosting(
             self._crew, me, self.home, self._make_server, self._make_reach, self._restart, self._stop_soon
         )
-        await self._share_keys(self._hosting, self._crew, doors)
-        self.server = await self._hosting.start()
-        self.server.requests.key_requests.list_other_places = self._hosting.list_other_places
+        self._share_audit(self._crew, name)
+        await self._share_keys(self.hosting, self._crew, doors)
+        self.server = await self.hosting.start()
+        self.server.requests.key_requests.list_other_places = self.hosting.list_other_places
+
+    def _share_audit(self, crew: CrewStore, name: str) -> None:
+        def note_lost(count: int) -> None:
+            self.audit.note("left lines out of the crew's audit", OWNER, count=count)
+
+        self._crew_audit = CrewAudit(crew.note_audit, note_lost)
+        self._crew_audit_loop = asyncio.create_task(self._crew_audit.run())
+        self.audit.foreman = name
+        self.audit.on_line = self._crew_audit.add
 
     async def _share_keys(self, hosting: Hosting, crew: CrewStore, doors: Doors) -> None:
         """Use the keys of the crew. A foreman of another identity may run if it needs none. Raises: ConfigError."""
@@ -179,14 +192,14 @@ class ForemanProgram:
 
     async def _begin_hosting(self) -> None:
         """Let other foremen know where we are. Raises: StoreError."""
-        if self._hosting is None:
+        if self.hosting is None:
             return
         network = self.server.requests.key_requests.network
         listening = [str(each) for address in network for each in list_reachable(address)]
         places = (str(socket_address(self.home)), *listening)[:MAX_PLACES]
-        self._hosting.me = replace(self._hosting.me, places=places)
-        await self._hosting.look()
-        self._hosting_loop = asyncio.create_task(self._hosting.run())
+        self.hosting.me = replace(self.hosting.me, places=places)
+        await self.hosting.look()
+        self._beating = asyncio.create_task(self.hosting.run())
 
     def _make_reach(self, places: tuple[Address, ...]) -> Reach:
         """How this foreman reaches another one, or a shard of one."""
@@ -212,7 +225,7 @@ class ForemanProgram:
             store=self.store_name,
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
-            foreman="" if self._hosting is None else self._hosting.me.id,
+            foreman="" if self.hosting is None else self.hosting.me.id,
         )
         files = Path(self.home) / ARGUMENTS_NAME
         arguments = FileArguments(files) if self._crew is None else CrewArguments(self._crew)
@@ -276,8 +289,8 @@ class ForemanProgram:
         self.server.requests.key_requests.network.append(address)
 
     def _find_server(self, shard: int | None) -> Server | None:
-        if self._hosting is not None:
-            return self._hosting.find_server(shard)
+        if self.hosting is not None:
+            return self.hosting.find_server(shard)
         return self.server if shard is None else None
 
     async def _open_door(self, address: Address) -> None:
@@ -294,37 +307,45 @@ class ForemanProgram:
         await self.server.requests.should_stop.wait()
 
     async def stop(self) -> None:
-        if self._hosting_loop is not None:
-            self._hosting_loop.cancel()
-            await asyncio.gather(self._hosting_loop, return_exceptions=True)
+        await self.halt_hosting()
         await self._hand_over()
         await self._close_server()
         await self._close_store()
-        self.audit.close()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()
 
+    async def halt_hosting(self) -> None:
+        """Renew no lease, and take over nothing more."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
     async def _hand_over(self) -> None:
         """Let other foremen of the crew go on with what we own, if there are any."""
-        if self._hosting is None or self.must_restart:
+        if self.hosting is None or self.must_restart:
             return
         try:
             async with asyncio.timeout(HAND_OVER_SECONDS):
-                await self._hosting.leave()
+                await self.hosting.leave()
         except (StoreError, TimeoutError) as error:
-            log.warning("other foremen take over when our leases expire: %s", error or "no answer in time")
+            log.warning("other foremen take over when our leases expire: %s", str(error) or "no answer in time")
 
     async def _close_server(self) -> None:
         if self._admission is not None:
             await self._admission.close()
         await self.server.clock.leave()
-        if self._hosting is None:
+        if self.hosting is None:
             await self.server.stop()
         else:
-            await self._hosting.stop()
+            await self.hosting.stop()
 
     async def _close_store(self) -> None:
+        self.audit.close()
+        if self._crew_audit is not None and self._crew_audit_loop is not None:
+            self._crew_audit_loop.cancel()
+            await asyncio.gather(self._crew_audit_loop, return_exceptions=True)
+            await self._crew_audit.close()
         for store in (self._store, self._crew):
             if store is not None:
                 await store.close()

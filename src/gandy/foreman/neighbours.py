@@ -41,6 +41,7 @@ class Neighbour:
                     link.close()
                     break
                 self.link = link
+                await link.request(LookAtShards())  # so that it knows us at once, if we are new
                 await link.lost
             except NothingListens:
                 break

@@ -6,6 +6,7 @@ writes it, and a foreman writes one for each role at its first start, for the pr
 
 import hmac
 import ssl
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -126,8 +127,13 @@ class CrewKeys:
 
     def remember(self, address: str) -> None:
         """Put the foreman's current address first; also on disk, unless another process has locked the folder."""
-        others = tuple(other for other in self.about.addresses if other != address)
-        addresses = (address, *others)[:MAX_FOREMAN_ADDRESSES]
+        self.remember_all((address,))
+
+    def remember_all(self, current: Iterable[str]) -> None:
+        """Like `remember`, for addresses of all foremen of the crew, the most likely first."""
+        addresses = tuple(dict.fromkeys((*current, *self.about.addresses)))[:MAX_FOREMAN_ADDRESSES]
+        if addresses == self.about.addresses:
+            return
         before, self.about = self.about, structs.replace(self.about, addresses=addresses)
         with suppress(ConfigError, OSError), lock_folder(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
