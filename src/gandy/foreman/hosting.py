@@ -6,7 +6,7 @@ It takes a shard at its start, takes over those of foremen that are gone, and ha
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -55,13 +55,10 @@ class Hosting:
         me: ForemanPlace,
         home: str,
         make_reach: MakeReach,
-        on_ring: Callable[[int], Awaitable[None]],
         on_own_lost: Callable[[], None],
         on_drained: Callable[[], None],
     ) -> None:
-        """`on_ring` gets the version of the crew's keyring.
-
-        `on_own_lost`: the shard that our clients talk to has another owner, so the program must start again.
+        """`on_own_lost`: the shard that our clients talk to has another owner, so the program must start again.
 
         `on_drained`: all was handed over, as a client asked, so the program must stop.
         """
@@ -73,16 +70,16 @@ class Hosting:
         self._home = Path(home)
         self._make_server: MakeServer
         self._make_reach = make_reach
-        self._on_ring = on_ring
         self._on_own_lost = on_own_lost
         self._on_drained = on_drained
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
-        self._nudging: set[asyncio.Task[None]] = set()
         self._neighbours = Neighbours(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
+        self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
+        self._spreading: set[asyncio.Task[None]] = set()
 
     # The loop
 
@@ -110,12 +107,6 @@ class Hosting:
     def nudge(self) -> None:
         self._nudged.set()
 
-    def nudge_all(self) -> None:
-        """Have all other foremen look soon, too: something that they must know has changed."""
-        nudging = asyncio.create_task(self._neighbours.nudge())
-        self._nudging.add(nudging)
-        nudging.add_done_callback(self._nudging.discard)
-
     async def look(self) -> None:
         """Say that we are there, renew our leases, and do what the plan says. Raises: StoreError."""
         async with self._looking:
@@ -129,7 +120,7 @@ class Hosting:
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
         self._neighbours.on_view(self.view)
-        await self._on_ring(self.view.ring_version)
+        self.on_ring_version(self.view.ring_version)
 
     def _check_leases(self, asked: Monotonic) -> None:
         held = {(lease.shard, lease.epoch) for lease in self.view.leases if lease.owner == self.me.id}
@@ -239,6 +230,17 @@ class Hosting:
         self.nudge()
 
     # Other foremen
+
+    def spread(self) -> None:
+        """Have all other foremen look at the database now: something has changed there."""
+        task = asyncio.create_task(self._neighbours.nudge())
+        self._spreading.add(task)
+        task.add_done_callback(self._spreading.discard)
+
+    def list_other_places(self) -> tuple[str, ...]:
+        """Where peers on other machines reach the other foremen."""
+        others = [each for each in self.view.foremen if each.id != self.me.id]
+        return tuple(place for each in others for place in each.places if place.startswith("tcp:"))
 
     def find_server(self, shard: int | None) -> Server | None:
         """The server of a shard that runs here; without a number, the one that our clients talk to."""

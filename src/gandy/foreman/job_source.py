@@ -26,7 +26,10 @@ class JobSource(Protocol):
     """One for each foreman program."""
 
     foreman: str  # our id, new for each start
-    arguments: Arguments
+
+    @property
+    def arguments(self) -> Arguments:
+        """Where large arguments of function tasks are kept."""
 
     async def open(self, make_server: MakeServer, is_on_network: bool, /) -> Server:
         """Open it, and return the server for our clients. Raises: StoreError, ConfigError."""
