@@ -4,6 +4,7 @@ GandyError
 ├── ConfigError                   what the user wrote is not valid: an address, an option, a job file
 │   └── TaskTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
+│   └── NothingListens            no program listens at any address of the foreman: it does not run
 ├── JobError
 │   ├── JobNotFound
 │   ├── JobMoved                  another foreman is taking over the job; try again
@@ -27,6 +28,7 @@ GandyError
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
 └── StoreError                the store cannot do it now: full, locked, damaged, too new
+    ├── OutcomeUnknown        the answer to a commit was lost: commit the same records again, to find out
     └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
 """
 
@@ -91,6 +93,10 @@ class LinkError(GandyError):
     retryable = True
 
 
+class NothingListens(LinkError):
+    """No program listens at any address of the foreman."""
+
+
 class Rejected(GandyError):
     """The foreman understood, and refuses. Asking again will not help."""
 
@@ -150,6 +156,14 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class OutcomeUnknown(StoreError):
+    """The answer to a commit was lost. It may have been done: the same records must be committed again, and then the
+    store finds out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 class ShardLost(StoreError):

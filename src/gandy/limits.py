@@ -257,6 +257,9 @@ MAX_NEW_INPUT_BYTES: Final = 16_000_000
 # Bytes of one frame of a call: two names with their lengths, a time, and a piece of arguments or of a value.
 MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + 8 + MAX_PIECE_BYTES
 
+# Bytes of a peer that are kept while the crew's database is asked about its key: those that came with the handshake.
+MAX_EARLY_BYTES: Final = 256 * 1024
+
 # Characters of a token, and bytes of a request or an answer about joining: unknown peers send them.
 MAX_TOKEN: Final = 4_096
 MAX_JOIN_BYTES: Final = 4_096

@@ -9,13 +9,13 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from gandy.config import SOCKET_NAME, Address, Addresses, find_home, parse_address, parse_addresses
 from gandy.core.roles import CrewRole
-from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
+from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed, NothingListens
 from gandy.keys.crew import CREW, CrewKeys
 from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import lock_folder
@@ -169,6 +169,19 @@ class Reach:
             ensembles = [place for place in self.places if place.scheme == "ensemble"]
             self.places = self._first_places = (*map(parse_address, self.keys.about.addresses), *ensembles)
 
+    def add_places(self, places: Iterable[str]) -> "Reach":
+        """A reach with these places, too, after our own."""
+        found = Reach(tuple(dict.fromkeys((*self.places, *map(parse_address, places)))), self.keys, self._insecure)
+        found.ensemble = self.ensemble
+        return found
+
+    def remember_foremen(self, foremen: Iterable[Iterable[str]], now: Wall) -> None:
+        """Save the addresses of all foremen of a crew that this process has joined, for its next start."""
+        if self.keys is not None and self.keys.has_joined:
+            rows = zip_longest(*foremen)  # the first address of each foreman before the second of any
+            addresses = [address for row in rows for address in row if address is not None]
+            self.keys.learn((address for address in addresses if address.startswith("tcp://")), now)
+
     async def _try(self, place: Address, maker: "_Maker[P]", name: str = server_names.FOREMAN) -> P:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -198,7 +211,7 @@ class Reach:
                 if place.scheme == "unix"
                 else "there, 'gandy foreman run --listen' starts one"
             )
-            raise LinkError(f"no foreman is running at {place}; {hint}") from None
+            raise NothingListens(f"no foreman is running at {place}; {hint}") from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
         except ValueError:  # from the codec for host names: a..b
@@ -270,7 +283,8 @@ def _choose_error(problems: list[GandyError]) -> GandyError:
     final = [error for error in problems if not isinstance(error, LinkError)]
     if final or len(problems) == 1:
         return (final or problems)[0]
-    return LinkError("; ".join(map(str, problems)))
+    kind = NothingListens if all(isinstance(each, NothingListens) for each in problems) else LinkError
+    return kind("; ".join(map(str, problems)))
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:
@@ -366,7 +380,10 @@ def _join_once(token: str, home: str, joined: CrewKeys | None) -> CrewKeys:
     from gandy.wire.joining import parse_token
 
     try:
-        return _join_by(token, parse_token(token).invitation, home, joined)
+        opened = parse_token(token)
+        if opened.role == CrewRole.FOREMAN:
+            raise ConfigError("the token is for a foreman: use it with 'gandy join'")
+        return _join_by(token, opened.invitation, home, joined)
     except (ConfigError, NotAllowed) as error:
         raise type(error)(f"GANDY_TOKEN: {error}") from None
 

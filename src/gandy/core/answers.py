@@ -13,9 +13,23 @@ from gandy.core.looking import Looking
 from gandy.core.records import JobAdded
 from gandy.core.refusal import Refusal
 from gandy.core.roles import describe_who_may, may_ask
+from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
-from gandy.core.steps import Decide, KeepArguments, ManageKeys, Note, Steps
+from gandy.core.steps import Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
 
+# Requests that only the owner of the job's shard can answer: it has the job in memory.
+Owned = (
+    ask.AddTasks
+    | ask.CloseJob
+    | ask.WatchJob
+    | ask.WatchResults
+    | ask.CancelJob
+    | ask.RetractTasks
+    | ask.RetryJob
+    | ask.HoldJob
+    | ask.ReleaseJob
+    | ask.ExplainJob
+)
 NewWork = ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob
 
 
@@ -41,6 +55,22 @@ class Answers:
             yield Note("refused", {"why": f"{what} is not for the role {role}"})
             text = f"{what} is not for the role {role}, which this key is for; {describe_who_may(request)}"
             raise Refusal("not_allowed", text)
+        shard = yield from self._find_elsewhere(request)
+        if shard != NO_SHARD:
+            return (yield Forward(shard, request))  # type: ignore[no-any-return]
+        return (yield from self._answer(request, link, token))
+
+    def _find_elsewhere(self, request: ask.Request) -> Steps[int]:
+        """The other shard that has the job of this request; NO_SHARD if we can answer it."""
+        if self._foreman.shard == NO_SHARD or not isinstance(request, Owned):
+            return NO_SHARD
+        job = request.job
+        if self._foreman.reactor.jobs.find(job) is not None:
+            return NO_SHARD
+        shard: int | None = yield Look(lambda store: store.find_shard(job))
+        return NO_SHARD if shard is None or shard == self._foreman.shard else shard
+
+    def _answer(self, request: ask.Request, link: Link, token: Any) -> Steps[ask.Answer | None]:
         changing = self._changing
         match request:
             case ask.Submit() | ask.AddLines() | ask.AddTasks() | ask.CloseJob():
@@ -63,7 +93,9 @@ class Answers:
                 yield KeepArguments(request)
                 return ask.Done()
             case ask.ListForemen() | ask.DrainForeman() | ask.LookAtShards():
-                return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
+                if self._foreman.shard == NO_SHARD:
+                    return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
+                return (yield ManageCrew(request))  # type: ignore[no-any-return]
             case _:
                 return (yield from self._looking.answer(request))
 

@@ -79,6 +79,7 @@ class Intake:
         self._refuse_in_trouble()
         shared_ahead: float = 0.0 if request.spec.at is None else (yield CompareClocks())
         identity = yield DrawIdentity()
+        drawn: JobId | None = (yield Look(lambda store: store.draw_number())) if self._foreman.shard else None
         past = yield from self._find_past(request.spec.after)
         # No step follows. Meanwhile, the same request may have come again over another link, and been quicker.
         if (quicker := self._submissions.get(request.key)) is not None:
@@ -90,7 +91,7 @@ class Intake:
         self._uploads.pop((link, request.upload), None)
         spec = replace(spec, identity=identity)
         number, effects = self._foreman.reactor.control.submit(
-            spec, self._standing.now, request.lines, past, upload.number, request.key
+            spec, self._standing.now, request.lines, past, upload.number, request.key, drawn
         )
         if spec.is_open:
             self._owners[number] = link

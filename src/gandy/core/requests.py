@@ -213,6 +213,7 @@ class ListWorkers(_Request, frozen=True):
     """Answered with `WorkerList`, in the order of ids. `after` continues behind one."""
 
     after: Text = ""
+    is_local: bool = False  # only what the shard that is asked knows; from a foreman to another
 
 
 class StopWorker(_Request, frozen=True):
@@ -224,6 +225,8 @@ class StopWorker(_Request, frozen=True):
 
 class GetStatus(_Request, frozen=True):
     """Answered with `Status`."""
+
+    is_local: bool = False  # only what the shard that is asked knows; from a foreman to another
 
 
 class GetTime(_Request, frozen=True):
@@ -441,6 +444,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     assigned: Integer = 0  # tasks that workers have, and have not begun
     foremen: Count = 1  # of the crew
     shard: Count = 0  # of the crew's jobs, that the foreman was asked at; 0: it has a store of its own
+    foreman: OptionalName = ""  # its id, new for each start
 
 
 class ForemanRow(Struct, frozen=True):

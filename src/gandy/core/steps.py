@@ -11,7 +11,17 @@ from msgspec import Struct
 
 from gandy.core.effects import Effect
 from gandy.core.links import Link
-from gandy.core.requests import Invite, ListKeys, MakeKey, PutArguments, RevokeKey
+from gandy.core.requests import (
+    DrainForeman,
+    Invite,
+    ListForemen,
+    ListKeys,
+    LookAtShards,
+    MakeKey,
+    PutArguments,
+    Request,
+    RevokeKey,
+)
 from gandy.core.rows import StoredJobs
 from gandy.ids import JobId
 
@@ -88,13 +98,36 @@ class ManageKeys(Struct, frozen=True):
     request: ListKeys | MakeKey | RevokeKey | Invite
 
 
+class Forward(Struct, frozen=True):
+    """Have the owner of another shard answer. The result is its answer; events that follow it are passed on.
+
+    Raises: Refusal.
+    """
+
+    shard: int
+    request: Request
+
+
+class AskShards(Struct, frozen=True):
+    """Ask all other shards. The result has the answers that came in time."""
+
+    request: Request
+
+
+class ManageCrew(Struct, frozen=True):
+    """The result is the answer to a request about the foremen of the crew. Raises: Refusal."""
+
+    request: ListForemen | DrainForeman | LookAtShards
+
+
 class StopProgram(Struct, frozen=True):
     """Stop the foreman: now, or when the last worker has left."""
 
     drain: bool
 
 
-Step = (
+# What the foreman that is asked does alone.
+OwnStep = (
     Look
     | Decide
     | Commit
@@ -107,4 +140,7 @@ Step = (
     | ManageKeys
     | StopProgram
 )
+# What other shards or foremen have a part in.
+CrewStep = Forward | AskShards | ManageCrew
+Step = OwnStep | CrewStep
 Steps = Generator[Step, Any, T]

@@ -107,13 +107,25 @@ class CrewKeys:
         return bool(self.about.addresses)
 
     @property
-    def id(self) -> str:
-        """The id of this key at the foreman. Raises: ConfigError."""
+    def certificate_path(self) -> Path:
+        return self.folder / CERTIFICATE
+
+    @property
+    def secret_path(self) -> Path:
+        return self.folder / SECRET
+
+    @property
+    def fingerprint(self) -> str:
+        """By which foremen know this key. Raises: ConfigError."""
         try:
-            certificate = ssl.PEM_cert_to_DER_cert((self.folder / CERTIFICATE).read_text())
+            return compute_fingerprint(ssl.PEM_cert_to_DER_cert(self.certificate_path.read_text()))
         except (OSError, ValueError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
-        return compute_fingerprint(certificate)[:12]
+
+    @property
+    def id(self) -> str:
+        """The id of this key at the foreman. Raises: ConfigError."""
+        return self.fingerprint[:12]
 
     def remember(self, address: str) -> None:
         """Put the foreman's current address first; also on disk, unless another process has locked the folder."""

@@ -1,0 +1,94 @@
+"""A foreman's part in a crew with many foremen: the database that they share, and the shards that run here."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from gandy import __version__
+from gandy.config import Address
+from gandy.core.shards import ForemanPlace
+from gandy.errors import StoreError
+from gandy.foreman.arguments import CrewArguments
+from gandy.foreman.clock import read_boot
+from gandy.foreman.hosting import Hosting
+from gandy.foreman.job_source import MakeServer, make_foreman_id
+from gandy.foreman.ring_table import RingTable
+from gandy.foreman.server import Server
+from gandy.keys.foreman import ForemanKeys
+from gandy.limits import MAX_PLACES
+from gandy.reach import Reach
+from gandy.store.crew import CrewStore
+
+log = logging.getLogger("gandy.foreman")
+
+HAND_OVER_SECONDS: Final = 5.0  # that other foremen have to take over, when this one stops
+
+
+class CrewMember:
+    """Implements `foreman.job_source.JobSource`."""
+
+    def __init__(self, crew: CrewStore, home: str, keys: ForemanKeys, stop: Callable[[], None]) -> None:
+        """`stop`: the program must stop; if `must_restart` is set, it must start again then."""
+        name = socket.gethostname()
+        self.foreman = make_foreman_id()
+        self.arguments = CrewArguments(crew)
+        self.must_restart = False  # another foreman has taken over the shard that our clients talk to
+        me = ForemanPlace(self.foreman, name, __version__, (), read_boot())
+        self.hosting = Hosting(crew, me, home, self._make_reach, self._on_ring, self._restart, stop)
+        self._crew = crew
+        self._keys = keys
+        self._stop = stop
+        self._beating: asyncio.Task[None] | None = None
+
+    async def open(self, make_server: MakeServer, is_on_network: bool) -> Server:
+        await self._crew.open()
+        if is_on_network:  # peers on this machine need no keys
+            await self._keys.share_ring(RingTable(self._crew, self._keys.fingerprint))
+            self._keys.kept.on_change = self.hosting.nudge_all
+        return await self.hosting.start(make_server)
+
+    async def announce(self, places: tuple[str, ...]) -> None:
+        self.hosting.me = replace(self.hosting.me, places=places[:MAX_PLACES])
+        await self.hosting.look()
+        self._beating = asyncio.create_task(self.hosting.run())
+
+    def find_server(self, shard: int | None) -> Server | None:
+        return self.hosting.find_server(shard)
+
+    async def halt(self) -> None:
+        """Renew no lease, and take over nothing more."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
+    async def leave(self) -> None:
+        await self.halt()
+        if self.must_restart:
+            return
+        try:
+            async with asyncio.timeout(HAND_OVER_SECONDS):
+                await self.hosting.leave()
+        except StoreError as error:
+            log.warning("other foremen take over when our leases expire: %s", error)
+        except TimeoutError:
+            log.warning("other foremen take over when our leases expire: the database did not answer in time")
+
+    async def close(self) -> None:
+        await self.hosting.stop()
+        await self._crew.close()
+
+    def _make_reach(self, places: tuple[Address, ...]) -> Reach:
+        """How this foreman reaches another one, or a shard of one."""
+        return Reach(places, self._keys.own)
+
+    async def _on_ring(self, version: int) -> None:
+        if self._keys.kept.is_shared:
+            await self._keys.kept.on_version(version)
+
+    def _restart(self) -> None:
+        self.must_restart = True
+        self._stop()
