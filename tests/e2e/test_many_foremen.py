@@ -300,7 +300,7 @@ class Clients:
         """Count results twenty times a second."""
         last = 0
         while not self._is_over.wait(0.05):
-            found = sum(row.counts.finished for row in client.jobs(limit=1000))
+            found = sum(row.counts.finished for row in client.jobs())
             if found > last:
                 self.progress.moments.append(time.time())
             last = found
