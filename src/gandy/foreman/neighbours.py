@@ -106,7 +106,7 @@ class Neighbours:
     def _on_death(self, foreman: str) -> None:
         gone = self._by_id.pop(foreman, None)
         if gone is not None:
-            log.warning("the foreman %s is gone", gone.place.name)
+            log.warning("the foreman %s is gone", foreman)
             self.dead.add(foreman)
             self._on_change()
 
