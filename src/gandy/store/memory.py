@@ -129,9 +129,6 @@ class MemoryStore:
         found = self._jobs.get(job)
         return None if found is None else found.recover()
 
-    async def find_submission(self, key: int) -> JobId | None:
-        return self._submissions.get(key)
-
     async def find_shard(self, job: JobId) -> int | None:
         return NO_SHARD if job in self._jobs else None
 
