@@ -26,9 +26,9 @@ from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.arguments import CrewArguments
 from gandy.foreman.audit import Audit
 from gandy.foreman.crew_member import CrewMember
-from gandy.foreman.neighbours import Neighbours
+from gandy.foreman.other_foremen import OtherForemen
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard
+from gandy.foreman.shard import ServedShard
 from gandy.keys.foreman import ForemanKeys
 from gandy.net.links import SocketLink
 from gandy.reach import Reach
@@ -84,11 +84,10 @@ class ForemanProcess(Process):
         if self._should_stop is not None:
             self._should_stop.set()
 
-    async def _make_server(self, store: Store, recovered: Recovered, shard: Shard) -> Server:
+    async def _make_server(self, store: Store, recovered: Recovered, shard: ServedShard) -> Server:
         standing = Standing(id=self.id, name=self.name, version="sim", started=self.loop.time())
-        audit = cast("Audit", SilentAudit())
         assert self.member is not None
-        parts = (audit, self.member.keys, self.member.arguments, shard)
+        parts = (self.member.audit, self.member.keys, self.member.arguments, shard)
         server = SimServer(store, recovered, self._policy, standing, *parts)
         server.obey(self)
         await server.start(KEEP_RESULTS, lambda: self.crew.on_bug(f"{self.name} cannot go on"))
@@ -131,6 +130,8 @@ class ForemanProcess(Process):
         if server is None:
             transport.abort()
             return
+        assert member is not None
+        transport.wire.epoch = member.hosting.hosted[server.shard.number].lease.epoch
         transport.protocol = link = SocketLink(server, CrewRole.OWNER)
         link.connection_made(transport)
 
@@ -140,20 +141,24 @@ class SimMember(CrewMember):
 
     def __init__(self, process: ForemanProcess, store: SimCrewStore) -> None:
         self.keys = cast("ForemanKeys", SimpleNamespace(kept=SimpleNamespace(is_shared=False, on_revoked=[])))
-        super().__init__(store, f"/nowhere/{process.name}", self.keys, process.stop_soon)
+        audit = self.audit = cast("Audit", SilentAudit())
+        super().__init__(store, f"/nowhere/{process.name}", self.keys, audit, process.stop_soon, process.stop_soon)
         self._process = process
         self.foreman = process.id
         hosting = self.hosting
         hosting.me = replace(hosting.me, id=process.id, name=process.name, machine="")
-        hosting._neighbours = Neighbours(process.id, hosting._reach_foreman, hosting.nudge)
+        hosting._others = OtherForemen(process.id, hosting._reach_foreman, hosting.nudge)
+
+    async def _share_keys(self, is_on_network: bool) -> None:
+        """No peer of a simulated crew needs keys."""
 
     def _make_reach(self, places: tuple[Address, ...]) -> Reach:
         return cast("Reach", SimReach(self._process, places))
 
     def watch(self) -> None:
         """Note if the loop has a bug."""
-        assert self._beating is not None
-        self._beating.add_done_callback(self._on_end)
+        for loop in self._loops:
+            loop.add_done_callback(self._on_end)
 
     def _on_end(self, beating: "asyncio.Task[None]") -> None:
         if not beating.cancelled() and (error := beating.exception()) is not None:
@@ -161,6 +166,8 @@ class SimMember(CrewMember):
 
 
 class SilentAudit:
+    """Stands for `foreman.audit.Audit`."""
+
     def note(self, what: str, who: object, **about: object) -> None:
         pass
 

@@ -126,6 +126,7 @@ class Wire:
         self._peer.other, self._foreman.other = self._foreman, self._peer
         self.is_broken = False
         self.heard = network.simulation.now  # when the foreman got the last bytes
+        self.epoch = 0  # of the foreman's lease, in a crew with many foremen
 
     def write_up(self, data: bytes) -> None:
         self._write(self._peer, data)

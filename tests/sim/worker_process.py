@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 from tests.sim.laws import Law, Laws, require
-from tests.sim.processes import Process, SimReach, Surroundings
+from tests.sim.processes import Process, SimReach, Surroundings, Transport
 from tests.sim.serving import DURATIONS, STREAMED, WIDE
 from tests.sim.workers import WorkerLuck
 
@@ -197,7 +197,13 @@ class SimConversation(Conversation):
     """Watched by the laws."""
 
     process: "WorkerProcess"
-    epoch = 0  # of the shard, as the foreman on this link said last
+
+    def _find_epoch(self) -> int:
+        """Of the lease of the foreman at the other end."""
+        assert self.link.link is not None
+        transport = self.link.link._transport
+        assert isinstance(transport, Transport)
+        return transport.wire.epoch
 
     def _on_event(self, event: WorkerEvent) -> None:
         process = self.process
@@ -209,12 +215,10 @@ class SimConversation(Conversation):
                 directory = decode_directory(payload)
                 for place in directory.shards:
                     process.epochs[place.shard] = max(place.epoch, process.epochs.get(place.shard, 0))
-                    if place.shard == directory.here:
-                        self.epoch = place.epoch
             case Start(tasks):
-                known = process.epochs.get(self.shard, 0)
-                text = f"{process.name} gets {tasks} for shard {self.shard} in epoch {self.epoch}, and knows of {known}"
-                require(self.epoch >= known, Law.SPEECH, text)
+                known, epoch = process.epochs.get(self.shard, 0), self._find_epoch()
+                text = f"{process.name} gets tasks for shard {self.shard} in epoch {epoch}, and knows of {known}: {tasks}"
+                require(epoch >= known, Law.SPEECH, text)
             case _:
                 pass
         super()._on_event(event)

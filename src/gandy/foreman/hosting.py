@@ -27,7 +27,7 @@ from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.other_foremen import OtherForemen
 from gandy.foreman.server import Server
-from gandy.moments import Monotonic
+from gandy.moments import LONG_AGO, Monotonic
 from gandy.reach import Reach
 from gandy.store.base import Store
 from gandy.store.crew import CrewStore
@@ -74,6 +74,7 @@ class Hosting:
         self._on_drained = on_drained
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
+        self._asked = LONG_AGO  # when the last beat began
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
         self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
@@ -86,11 +87,10 @@ class Hosting:
     async def start(self, make_server: MakeServer) -> Server:
         """Take a shard, and return its server. Raises: StoreError, ConfigError."""
         self._make_server = make_server
+        asked = read_monotonic()
         lease = await self._crew.take_new(self.me.id)
         self.own = lease.shard
-        hosted = await self._host(lease)
-        hosted.guard.renew(read_monotonic())
-        return hosted.server
+        return (await self._host(lease, asked)).server
 
     async def run(self) -> None:
         """Renew our leases, and follow what other foremen do. Runs until cancelled."""
@@ -115,8 +115,14 @@ class Hosting:
                 await self._beat()
             self._announce()
 
+    async def refresh(self) -> None:
+        """Renew our leases, and read all the rest. What follows from it is left to `run`: a server that has lost its
+        shard is stopped there, and cannot be stopped by one of its own coroutines. Raises: StoreError."""
+        async with self._looking:
+            await self._beat()
+
     async def _beat(self) -> None:
-        asked = read_monotonic()
+        asked = self._asked = read_monotonic()
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
         self._others.on_view(self.view)
@@ -139,7 +145,7 @@ class Hosting:
             return bool(lost)
         given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
         for lease in given:
-            await self._try_to_host(lease)
+            await self._try_to_host(lease, self._asked)
         steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
         done = [await self._perform(step) for step in steps]
         return bool(lost or given or any(done))
@@ -148,10 +154,11 @@ class Hosting:
         """True if it has changed something."""
         match step:
             case Seize(seen):
+                asked = read_monotonic()
                 lease = await self._crew.seize(self.me.id, seen)
                 if lease is not None:
                     log.info("taking over shard %d from %s", lease.shard, seen.owner or "no foreman")
-                    await self._try_to_host(lease)
+                    await self._try_to_host(lease, asked)
                 return lease is not None
             case HandOver(shard, heir):
                 await self._hand_over(shard, heir)
@@ -166,19 +173,19 @@ class Hosting:
 
     # Shards
 
-    async def _try_to_host(self, lease: Lease) -> None:
+    async def _try_to_host(self, lease: Lease, asked: Monotonic) -> None:
         """If it fails, the next look tries again: the lease is ours."""
         try:
-            await self._host(lease)
+            await self._host(lease, asked)
         except GandyError as error:
             log.error("shard %d cannot be started here: %s", lease.shard, error)
 
-    async def _host(self, lease: Lease) -> Hosted:
-        """Raises: StoreError, ConfigError."""
+    async def _host(self, lease: Lease, asked: Monotonic) -> Hosted:
+        """`asked`: when the database was asked that says that the lease is ours. Raises: StoreError, ConfigError."""
         store = self._crew.open_shard(lease)
         recovered = await store.open()
-        guard = LeaseGuard(self.look)
-        guard.renew(read_monotonic())
+        guard = LeaseGuard(self.refresh)
+        guard.renew(asked)
         own = {found.row.job for found in recovered.jobs}
         after = {job for found in recovered.jobs for job in found.row.spec.after} - own
         elsewhere = await store.find_states(sorted(after)) if after else {}
