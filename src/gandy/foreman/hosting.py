@@ -6,11 +6,11 @@ It takes a shard at its start, takes over those of foremen that are gone, and ha
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
@@ -80,7 +80,7 @@ class Hosting:
         self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
         self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
-        self._spreading: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # The loop
 
@@ -218,13 +218,15 @@ class Hosting:
         hosted = self.hosted.pop(shard)
         self._directories.pop(shard, None)
         await hosted.server.halt()
-        if await self._crew.hand_over(hosted.lease, heir):
-            log.info("handed shard %d over to %s", shard, heir)
-            await self._others.nudge(heir)
-        if shard == self.own:  # the client that asked for it waits for the answer
-            self._halted.append(hosted)
-        else:
-            await self._close(hosted)
+        try:
+            if await self._crew.hand_over(hosted.lease, heir):
+                log.info("handed shard %d over to %s", shard, heir)
+                await self._others.nudge(heir)
+        finally:  # whatever the database says: a server that was halted cannot go on
+            if shard == self.own:  # the client that asked for it waits for the answer
+                self._halted.append(hosted)
+            else:
+                await self._close(hosted)
 
     async def _retire(self, shard: int) -> bool:
         """Forget a shard that has nothing to do."""
@@ -243,9 +245,13 @@ class Hosting:
 
     def spread(self) -> None:
         """Have all other foremen look at the database now: something has changed there."""
-        task = asyncio.create_task(self._others.nudge())
-        self._spreading.add(task)
-        task.add_done_callback(self._spreading.discard)
+        self._spawn(self._others.nudge())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def list_other_places(self) -> tuple[str, ...]:
         """Where peers on other machines reach the other foremen."""
@@ -286,9 +292,17 @@ class Hosting:
         if foreman not in ("", self.me.id, self.me.name):
             await self._drain_other(foreman)
             return
-        if not await self.leave():
-            raise Refusal("refused", "no other foreman is there to take over what this one owns")
-        self._on_drained()
+        # Not in the coroutine of the request: that ends if the client hangs up, and half a drain is worse than none.
+        await asyncio.shield(self._spawn(self._drain_here()))
+
+    async def _drain_here(self) -> None:
+        """Raises: Refusal, StoreError."""
+        try:
+            if not await self.leave():
+                raise Refusal("refused", "no other foreman is there to take over what this one owns")
+        finally:
+            if self._is_leaving:  # what could not be handed over is taken over when our leases expire
+                self._on_drained()
 
     async def _drain_other(self, foreman: str) -> None:
         found = self._others.find(foreman)
@@ -305,15 +319,15 @@ class Hosting:
         """Hand over all that we own. False: no foreman is there that could have it. Raises: StoreError."""
         async with self._looking:
             self.me = replace(self.me, is_leaving=True)
-            await self._beat()
-            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
-            if not steps:
-                self.me = replace(self.me, is_leaving=False)
-                return False
-            self._is_leaving = True
+            try:
+                await self._beat()
+                steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
+                self._is_leaving = self._is_leaving or bool(steps)
+            finally:
+                self.me = replace(self.me, is_leaving=self._is_leaving)
             for step in sorted(steps, key=lambda step: step.shard == self.own):
                 await self._hand_over(step.shard, step.heir)
-            return True
+            return bool(steps)
 
     async def stop(self) -> None:
         """Stop all that runs here, and say so to the crew. What was not handed over can be taken over at once."""
