@@ -35,6 +35,7 @@ from gandy.reach import Reach
 from gandy.store.base import Store
 
 KEEP_RESULTS: Final = 86_400.0  # seconds
+CHECK_PERIOD: Final = 8  # steps of a process: tables that disagree do so for a while, and a look at them takes long
 
 
 class ManyForemen(Surroundings, Protocol):
@@ -56,6 +57,7 @@ class ForemanProcess(Process):
         self.member: SimMember | None = None
         self._policy = policy
         self._should_stop: asyncio.Event | None = None
+        self._steps = 0
 
     # The program
 
@@ -102,8 +104,10 @@ class ForemanProcess(Process):
         return [] if self.member is None else [each.server for each in self.member.hosting.hosted.values()]
 
     def check(self) -> None:
-        for server in self.list_servers():
-            self.crew.check_server(server)
+        self._steps += 1
+        if self._steps % CHECK_PERIOD == 0:
+            for server in self.list_servers():
+                self.crew.check_server(server)
 
     # Links
 

@@ -38,6 +38,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self._on_bug = on_bug
         self._ready: deque[asyncio.Handle] = deque()
         self._put_off: list[Action] = []  # while the process is stopped
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # that are not done
         self.is_alive = True
         self.is_stopped = False
         self.wall_ahead = 0.0  # of the time of day before the simulation's; it steps
@@ -75,6 +76,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.is_alive = False
         self._ready.clear()
         self._put_off.clear()
+        for task in list(self._tasks):
+            if not task.done():
+                _close(task.get_coro())
+        self._tasks.clear()
 
     # What asyncio calls
 
@@ -114,7 +119,12 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def create_task(self, work: Coroutine[Any, Any, T], **options: Any) -> "asyncio.Task[T]":  # type: ignore[override]
         task = asyncio.Task(work, loop=self, **options)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # a process that is killed ends no task
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
         return task
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.pop(task, None)
 
     def get_debug(self) -> bool:
         return False
@@ -136,6 +146,16 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass
+
+
+def _close(work: Any) -> None:
+    """Close a coroutine of a dead process here, and not when the memory is tidied. Nothing that it does has an effect."""
+    for _ in range(10):
+        try:
+            work.close()
+        except RuntimeError:  # it waits while it ends
+            continue
+        return
 
 
 def _read_monotonic() -> float:
