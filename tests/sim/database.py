@@ -243,7 +243,10 @@ class Database:
         return self._read_lease(shard, row)
 
     def do_change_owner(self, seen: Lease, heir: str) -> Lease | None:
-        return self._set_owner(seen.shard, heir) if self.owns(seen) else None
+        if not self.owns(seen):
+            return None
+        self._laws.seen["taken over"] += self.has_work(seen.shard)
+        return self._set_owner(seen.shard, heir)
 
     def owns(self, lease: Lease) -> bool:
         row = self.shards.get(lease.shard)

@@ -304,7 +304,16 @@ def run_many(seeds: Iterable[int]) -> Counter[str]:
     return seen
 
 
+def write_many_transcript(seed: int) -> str:
+    """One line for each message that arrived anywhere."""
+    crew = ManyForemenCrew(seed)
+    crew.network.transcript = []
+    crew.run()
+    return "\n".join(crew.network.transcript)
+
+
 def main(seed: int) -> None:
+    """Print what arrived when. Raises: BrokenLaw, if the seed breaks a law."""
     crew = ManyForemenCrew(seed)
     print(crew.plan)
     lines: list[str] = []
