@@ -50,6 +50,8 @@ class ManyForemen(Surroundings, Protocol):
 class ForemanProcess(Process):
     """One machine with a foreman, one life after another."""
 
+    is_heard = True  # by the law of what foremen say
+
     def __init__(self, crew: ManyForemen, number: int, policy: Policy) -> None:
         super().__init__(crew, f"foreman{number}")
         self.crew = crew
@@ -190,7 +192,8 @@ class SimServer(Server):
             process.crew.on_bug(BrokenLaw(Law.PROTOCOL, f"{link.worker} is refused: {error}"))
 
         def checked(send: Send, inputs: Inputs, now: float) -> None:
-            if database.shards[self.shard.number].owner != me and not isinstance(send, Reply):
+            row = database.shards[self.shard.number]
+            if row.owner != me and not row.is_retired and not isinstance(send, Reply) and process.is_heard:
                 process.crew.on_bug(BrokenLaw(Law.SPEECH, f"{process.name} sends {send} for {self.shard.number}"))
             perform(send, inputs, now)
 

@@ -140,6 +140,7 @@ class ManyForemenCrew:
         self.clients = [
             CrewClient(self.simulation, self, self.laws, f"client{number}") for number in range(1, plan.clients + 1)
         ]
+        self.laws.is_there = self._is_there
         self.wishes = ManyWishes(self)
         self.bugs: list[BaseException] = []
         self._due: dict[str, float] = {}  # when foremen that are down start again
@@ -159,6 +160,10 @@ class ManyForemenCrew:
             actor.start()
         self.wishes.give()
         self.simulation.call_later(TICK, self._tick)
+
+    def _is_there(self, worker: str) -> bool:
+        """Nothing here keeps a worker away for longer than the grace period."""
+        return any(each.is_up and each.id == worker for each in self.workers)
 
     # What processes need
 
