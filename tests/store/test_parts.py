@@ -160,6 +160,17 @@ def test_parts_of_results_are_dropped_when_none_is_kept(parted: Parted) -> None:
     assert parted.face.get_task(1, job=1).state.name == "FINISHED"
 
 
+def test_only_the_last_of_the_times_before_which_results_are_dropped_is_kept(parted: Parted) -> None:
+    for before in (5.0, 9.0, 7.0, 8.0):
+        parted.face.commit(ResultsDropped(before))
+    parted.keep()
+    assert parted.query("SELECT number, before FROM {schema}.drops ORDER BY 1") == [(2, 9.0), (4, 8.0)]
+    parted.face.commit(ResultsDropped(10.0), *finish(1))
+    parted.keep()
+    assert parted.query("SELECT number, before FROM {schema}.drops") == [(5, 10.0)]
+    assert [row.ending and row.ending.result for row in parted.face.list_results()] == [b"x"]  # it came later
+
+
 def test_old_commits_are_dropped(parted: Parted) -> None:
     for job in range(1, 5):
         parted.face.commit(*finish(job))
