@@ -217,6 +217,10 @@ MAX_PLACES: Final = 8
 # Bytes that may wait in our memory for a peer that does not read. Beyond that, the link is cut.
 MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
 
+# Keys of submitted jobs that a foreman has in memory, a hundred bytes each: if a request comes twice, over a link that
+# broke and over the next one, it does so within seconds.
+MAX_SUBMISSIONS: Final = 10_000
+
 # Jobs whose lines one client may be sending in parts at the same time.
 MAX_UPLOADS: Final = 16
 

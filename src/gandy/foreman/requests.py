@@ -185,7 +185,7 @@ class Requests:
             case steps.AskShards(asked):
                 return await self._shard.ask_all(asked)
             case steps.ManageCrew(about_crew):
-                return await self._shard.manage(about_crew, self._committer.standing)
+                return await self._shard.manage(about_crew)
 
     def _stop(self, drain: bool) -> None:
         if drain:

@@ -22,6 +22,7 @@ from gandy.keys.ensemble import NAME as ENSEMBLE
 from gandy.keys.files import lock_folder, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
 from gandy.limits import MAX_FOREMAN_ADDRESSES
+from gandy.moments import Wall
 from gandy.wire import server_names
 
 CREW: Final = CREW_FOLDER  # the folder that `gandy join` writes
@@ -40,6 +41,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
     addresses: tuple[str, ...] = ()
     ensemble: str = ""
     invitation: str = ""  # the id of the one that was used to join
+    learned: Wall = Wall(0.0)  # when a foreman last said where all foremen of the crew are
 
 
 class CrewKeys:
@@ -127,14 +129,16 @@ class CrewKeys:
 
     def remember(self, address: str) -> None:
         """Put the foreman's current address first; also on disk, unless another process has locked the folder."""
-        self.remember_all((address,))
+        self._update((address,), self.about.learned)
 
-    def remember_all(self, current: Iterable[str]) -> None:
-        """Like `remember`, for addresses of all foremen of the crew, the most likely first."""
-        addresses = tuple(dict.fromkeys((*current, *self.about.addresses)))[:MAX_FOREMAN_ADDRESSES]
-        if addresses == self.about.addresses:
-            return
-        before, self.about = self.about, structs.replace(self.about, addresses=addresses)
+    def learn(self, addresses: Iterable[str], now: Wall) -> None:
+        """Note the addresses of all foremen: first the one that we use, then these, then older ones while there is
+        room; also on disk, unless another process has locked the folder."""
+        self._update((*self.about.addresses[:1], *addresses), now)
+
+    def _update(self, first: tuple[str, ...], learned: Wall) -> None:
+        addresses = tuple(dict.fromkeys((*first, *self.about.addresses)))[:MAX_FOREMAN_ADDRESSES]
+        before, self.about = self.about, structs.replace(self.about, addresses=addresses, learned=learned)
         with suppress(ConfigError, OSError), lock_folder(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
             if found is not None and found.about == before:  # else another process has changed it
