@@ -1,6 +1,5 @@
-"""Foremen on several machines are one crew, as real processes: 'gandy invite --foreman', 'gandy join', and one keyring."""
+"""Foremen on several machines are one crew, as real processes: they join it, and have one keyring and one audit."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from tests.free_ports import find_port
 from tests.postgres import Postgres
 from tests.waiting import until
 
+from gandy import Client
+
 
 class Post(Crew):
     """The home of a foreman that listens on the network."""
@@ -26,6 +27,7 @@ class Post(Crew):
 
     @contextmanager
     def at_work(self) -> Iterator[Member]:
+        (self.home / "foreman.log").unlink(missing_ok=True)  # of its last life
         member = Member(self, "foreman", *self.words)
         try:
             until(lambda: b"listens at" in member.log.read_bytes() or member.process.poll() is not None)
@@ -105,8 +107,8 @@ def test_a_home_of_another_identity_is_refused_on_the_network_only(tmp_path: Pat
     with two_posts(tmp_path, postgres) as (first, _second, _member):
         third = Post(tmp_path / "third", first.words[3])
         assert b"this database belongs to a crew with another identity" in third.run(*third.words, code=1).stderr
-        with third.running(*third.words[:4]):
-            until(lambda: len(third.show("foreman", "list")) == 3)
+        with third.running(*third.words[:4]), Client(f"unix:{third.home}/foreman.sock") as client:
+            until(lambda: len(client.foremen()) == 3)
         done = third.run("join", "-", "--name", "third", data=first.invite("foreman").encode())
         assert f"the keys of the foreman that was here are in {third.home}/keys.old-1 now" in done.stderr.decode()
         with third.at_work():
@@ -128,12 +130,18 @@ def run_with_token(crew: Crew, token: str) -> bytes:
 def test_the_audit_has_lines_of_all_foremen(tmp_path: Path, postgres: Postgres) -> None:
     with two_posts(tmp_path, postgres) as (first, second, _):
         second.admit("client", tmp_path / "anna")
-        until(lambda: ("joined", "anna") in list_noted(second, postgres, first.words[3]))
-        assert ("joined", "second") in list_noted(first, postgres, first.words[3])
+        until(lambda: {("joined", "second"), ("joined", "anna")} <= list_noted(first))
+        assert list_noted(second) >= {("joined", "second"), ("joined", "anna")}
+        with first.start("audit", "--follow", "--last", "1", "--output", "quiet") as following:
+            assert following.stdout is not None
+            assert following.stdout.readline()
+            second.run("invite", "--worker")
+            assert b"owner invited\n" in iter(following.stdout.readline, b"")
+            following.kill()
+    # What the foremen of this home noted is also in a file.
+    assert ("joined", "anna") in list_noted(second)
+    assert ("joined", "anna") not in list_noted(first)
 
 
-def list_noted(post: Post, _postgres: Postgres, _store: str) -> list[tuple[str, str]]:
-    return [
-        (entry["what"], entry["who"])
-        for entry in map(json.loads, post.run("audit", "--output", "json").stdout.splitlines())
-    ]
+def list_noted(post: Post) -> set[tuple[str, str]]:
+    return {(entry["what"], entry["who"]) for entry in post.show("audit", "--last", "1000")}
