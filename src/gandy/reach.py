@@ -232,6 +232,8 @@ class Reach:
         def admit(transport: TlsTransport) -> P | None:
             if maker.is_over or not keys.is_foreman(transport.session):
                 return None  # the link is closed, and nothing is sent over it
+            if keys.learn_identity(transport.session):
+                self._context = None
             made.append(maker.make(place))
             return made[0]
 
