@@ -7,6 +7,7 @@ GandyError
 │   └── NothingListens            no program listens at any address of the foreman: it does not run
 ├── JobError
 │   ├── JobNotFound
+│   ├── JobMoved                  another foreman is taking over the job; try again
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
 ├── CallError
@@ -27,6 +28,7 @@ GandyError
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
 └── StoreError                the store cannot do it now: full, locked, damaged, too new
+    ├── OutcomeUnknown        the answer to a commit was lost: commit the same records again, to find out
     └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
 """
 
@@ -115,6 +117,12 @@ class JobNotFound(JobError):
     """No such job, or no such task in it."""
 
 
+class JobMoved(JobError):
+    """Another foreman is taking over the job, and can be asked soon."""
+
+    retryable = True
+
+
 class TaskFailed(JobError):
     """A function gave neither a value nor an exception: its process died, or it took too long."""
 
@@ -148,6 +156,14 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class OutcomeUnknown(StoreError):
+    """The answer to a commit was lost. It may have been done: the same records must be committed again, and then the
+    store finds out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 class ShardLost(StoreError):

@@ -85,7 +85,7 @@ def run(
 @click.option("--drain", is_flag=True, help="Let workers finish their tasks and stop too.")
 @foreman_option
 @output_option
-def stop(drain: bool, foreman: str | None, output: Format) -> None:
+def stop(drain: bool, foreman: tuple[str, ...], output: Format) -> None:
     """Stop the foreman. Jobs stay in its store, and workers wait for its return.
 
     With --output json, an object {"foreman": URL, "drain": BOOLEAN} is printed.

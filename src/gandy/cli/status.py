@@ -10,7 +10,7 @@ from gandy.terminal.say import print_json, say
 @click.command(epilog=make_epilog("gandy status", "gandy status --output json"))
 @foreman_option
 @output_option
-def status(foreman: str | None, output: Format) -> None:
+def status(foreman: tuple[str, ...], output: Format) -> None:
     """Show the state of the foreman and its crew.
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,

@@ -65,12 +65,14 @@ RetractedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_RETRACTED)
 Places = Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)]  # addresses
 
 
-class _Request(Struct, frozen=True, tag=True, omit_defaults=True):
-    pass
+class _Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+    # It was sent before, over a link that broke before the answer came, so a foreman may have done it already. What it
+    # would refuse because of that is a success then.
+    again: bool = False
 
 
 class Submit(_Request, frozen=True):
-    """Answered with `Submitted`, when the job is on disk."""
+    """Answered with `Submitted`, when the job is on disk. With a key that a job has already, that is the job."""
 
     spec: JobSpec
     lines: Lines = ()
@@ -347,7 +349,9 @@ class Done(_Answer, frozen=True):
 class RequestFailure(_Answer, frozen=True, tag="Failure"):
     """The request was refused. The kind is for programs, the message for people."""
 
-    kind: OptionalName  # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal
+    # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal; or moved: another foreman
+    # is taking over the job, and can be asked soon
+    kind: OptionalName
     message: Text
     retryable: bool = False
 
@@ -440,7 +444,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     assigned: Integer = 0  # tasks that workers have, and have not begun
     foremen: Count = 1  # of the crew
     shard: Count = 0  # of the crew's jobs, that the foreman was asked at; 0: it has a store of its own
-    foreman: OptionalName = ""  # its id, if the crew has many
+    foreman: OptionalName = ""  # its id, new for each start
 
 
 class ForemanRow(Struct, frozen=True):

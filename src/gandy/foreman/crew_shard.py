@@ -8,7 +8,6 @@ from gandy.core import requests as ask
 from gandy.core.links import Link
 from gandy.core.model import JobState
 from gandy.core.shards import CrewView, ForemanPlace, Lease
-from gandy.core.standing import Standing
 from gandy.errors import GandyError
 from gandy.foreman.forwarder import Forwarder
 from gandy.foreman.lease_guard import LeaseGuard
@@ -83,7 +82,7 @@ class CrewShard:
         except (GandyError, TimeoutError):
             return None
 
-    async def manage(self, request: CrewRequest, _standing: Standing) -> ask.Answer:
+    async def manage(self, request: CrewRequest) -> ask.Answer:
         match request:
             case ask.ListForemen():
                 return await self._list_foremen()

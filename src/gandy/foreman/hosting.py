@@ -6,7 +6,7 @@ It takes a shard at its start, takes over those of foremen that are gone, and ha
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,13 @@ from gandy.core import requests as ask
 from gandy.core.hosting import BEAT_PERIOD, HandOver, Retire, Seize, Step, list_shard_places, plan, plan_leaving, reach
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
-from gandy.core.rows import Recovered
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
 from gandy.errors import GandyError, LinkError, StoreError
 from gandy.foreman.crew_shard import CrewShard
+from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.neighbours import Neighbours
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard
 from gandy.moments import Monotonic
 from gandy.reach import Reach
 from gandy.store.base import Store
@@ -35,7 +34,6 @@ from gandy.store.crew import CrewStore
 
 log = logging.getLogger("gandy.foreman")
 
-MakeServer = Callable[[Store, Recovered, Shard], Awaitable[Server]]  # which is started
 MakeReach = Callable[[tuple[Address, ...]], Reach]
 
 
@@ -56,7 +54,6 @@ class Hosting:
         crew: CrewStore,
         me: ForemanPlace,
         home: str,
-        make_server: MakeServer,
         make_reach: MakeReach,
         on_own_lost: Callable[[], None],
         on_drained: Callable[[], None],
@@ -71,7 +68,7 @@ class Hosting:
         self.hosted: dict[int, Hosted] = {}
         self._crew = crew
         self._home = Path(home)
-        self._make_server = make_server
+        self._make_server: MakeServer
         self._make_reach = make_reach
         self._on_own_lost = on_own_lost
         self._on_drained = on_drained
@@ -81,11 +78,14 @@ class Hosting:
         self._nudged = asyncio.Event()
         self._neighbours = Neighbours(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
+        self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
+        self._spreading: set[asyncio.Task[None]] = set()
 
     # The loop
 
-    async def start(self) -> Server:
+    async def start(self, make_server: MakeServer) -> Server:
         """Take a shard, and return its server. Raises: StoreError, ConfigError."""
+        self._make_server = make_server
         lease = await self._crew.take_new(self.me.id)
         self.own = lease.shard
         hosted = await self._host(lease)
@@ -120,6 +120,7 @@ class Hosting:
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
         self._neighbours.on_view(self.view)
+        self.on_ring_version(self.view.ring_version)
 
     def _check_leases(self, asked: Monotonic) -> None:
         held = {(lease.shard, lease.epoch) for lease in self.view.leases if lease.owner == self.me.id}
@@ -229,6 +230,17 @@ class Hosting:
         self.nudge()
 
     # Other foremen
+
+    def spread(self) -> None:
+        """Have all other foremen look at the database now: something has changed there."""
+        task = asyncio.create_task(self._neighbours.nudge())
+        self._spreading.add(task)
+        task.add_done_callback(self._spreading.discard)
+
+    def list_other_places(self) -> tuple[str, ...]:
+        """Where peers on other machines reach the other foremen."""
+        others = [each for each in self.view.foremen if each.id != self.me.id]
+        return tuple(place for each in others for place in each.places if place.startswith("tcp:"))
 
     def find_server(self, shard: int | None) -> Server | None:
         """The server of a shard that runs here; without a number, the one that our clients talk to."""

@@ -170,7 +170,7 @@ class Requests:
             case steps.KeepArguments(put):
                 await self._arguments.put(put.name, put.offset, put.data, put.is_last)
             case steps.ManageKeys(about_keys):
-                return self.key_requests.answer(about_keys, get_port(request.link).peer)
+                return await self.key_requests.answer(about_keys, get_port(request.link).peer)
             case steps.StopProgram(drain):
                 self._stop(drain)
             case _:
@@ -185,7 +185,7 @@ class Requests:
             case steps.AskShards(asked):
                 return await self._shard.ask_all(asked)
             case steps.ManageCrew(about_crew):
-                return await self._shard.manage(about_crew, self._committer.standing)
+                return await self._shard.manage(about_crew)
 
     def _stop(self, drain: bool) -> None:
         if drain:

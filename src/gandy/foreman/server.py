@@ -68,6 +68,8 @@ class Server:
         self.call_timers = CallTimers(self.foreman)
         self.on_stop: list[Callable[[], None]] = []
         self._arguments = arguments
+        self._on_revoked = keys.kept.on_revoked
+        self._on_revoked.append(self.foreman.liveness.cut_key)
         self._dead_workers = DeadWorkers(reactor, self.clock, self.committer)
         self._listeners: list[asyncio.Server] = []
         self._loops: list[asyncio.Task[None]] = []
@@ -109,6 +111,7 @@ class Server:
 
     async def stop(self) -> None:
         await self.requests.close()
+        self._on_revoked.remove(self.foreman.liveness.cut_key)
         for listener in self._listeners:
             listener.close()
         for last in self.on_stop:
