@@ -28,7 +28,7 @@ from gandy.core.shards import Directory, ShardPlace, Want
 from gandy.ids import JobId, TaskNumber
 from gandy.net.links import SocketLink, listen
 from gandy.reach import Reach
-from gandy.talk.events import ExtensionReceived, Greeted, Refused, Reported
+from gandy.talk.events import Accepted, ExtensionReceived, Greeted, Refused, Reported
 from gandy.talk.foreman import ForemanSide
 from gandy.wire import calls
 from gandy.wire.messages import (
@@ -48,9 +48,9 @@ SLOTS = 2
 SHARD_OFFERS = FOREMAN_OFFERS | Extension.SHARDS
 
 
-def a_task(job: int, number: int, command: str, slots: int = 1) -> Task:
+def a_task(job: int, number: int, command: str, slots: int = 1, priority: int = 0) -> Task:
     about = JobDescription(JobId(job), f"job{job}", 100, "", "", "", Status.RUNNING)
-    return Task(TaskNumber(number), about, Orders(1, command, slots=slots))
+    return Task(TaskNumber(number), about, Orders(1, command, slots=slots, priority=priority))
 
 
 class HandForeman:
@@ -66,6 +66,7 @@ class HandForeman:
         self.reports: list[TaskResult] = []
         self.capacities: list[Capacity] = []
         self.begun: list[AttemptKey] = []
+        self.accepted: list[Task] = []
         self.refused: list[Task] = []
         self.announced: list[calls.Announcement] = []
         self.answers: list[bytes] = []
@@ -161,6 +162,8 @@ class HandForeman:
                     self.reports += results
                     if self.is_recording:
                         self.side.acknowledge(event)
+                case Accepted(tasks):
+                    self.accepted += tasks
                 case Refused(tasks):
                     self.refused += tasks
                 case ExtensionReceived(seq, kind, payload):

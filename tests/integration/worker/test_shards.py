@@ -51,7 +51,7 @@ def test_tasks_of_all_shards_share_the_slots(tmp_path: Path) -> None:
             await until_async(lambda: len(one.begun) == 2)
             assert (crew.count_began("two"), two.begun) == (0, [])
             crew.gate.touch()
-            await until_async(lambda: len(two.reports) == 2)
+            await until_async(lambda: len(one.reports) == len(two.reports) == 2)
             assert sorted(one.ended + two.ended) == [(1, 1), (1, 2), (2, 1), (2, 2)]
             await until_async(lambda: two.capacities[-1].slots == SLOTS)
 
@@ -75,6 +75,22 @@ def test_the_shard_of_highest_rank_gets_the_next_slot(tmp_path: Path) -> None:
             two.want(0, job=2, priority=1)
             crew.gate.touch()
             await until_async(lambda: len(one.reports) == 4)
+
+    run(test())
+
+
+def test_tasks_that_wait_on_the_worker_go_by_rank(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with two_shards(tmp_path) as (crew, one, two):
+            order = tmp_path / "order"
+            one.give(*(a_task(1, number, crew.wait_line("one")) for number in range(1, SLOTS + 1)))
+            await until_async(lambda: crew.count_began("one") == SLOTS)
+            two.give(a_task(2, 1, f"echo low >> {order}; sleep 0.1", slots=SLOTS))
+            one.give(a_task(3, 1, f"echo high >> {order}; sleep 0.1", slots=SLOTS, priority=1))
+            await until_async(lambda: len(one.accepted) == SLOTS + 1 and len(two.accepted) == 1)
+            crew.gate.touch()
+            await until_async(lambda: bool(two.reports))
+            assert order.read_text().split() == ["high", "low"]
 
     run(test())
 
