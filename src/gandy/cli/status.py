@@ -15,8 +15,9 @@ def status(foreman: tuple[str, ...], output: Format) -> None:
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
     insecure, workers, slots, used, jobs, waiting, assigned, running, insecure_doors (those of listening that are
-    without keys) and unreadable (the number of jobs that cannot be read and were set aside). With --output quiet, only
-    its address is printed.
+    without keys), unreadable (the number of jobs that cannot be read and were set aside), foremen (of the crew) and
+    shard (of the crew's jobs, that the foreman has; 0 if it is the only foreman). With --output quiet, only its address
+    is printed.
     """
     from msgspec.structs import asdict
 

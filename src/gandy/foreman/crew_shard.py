@@ -41,7 +41,7 @@ class Crew(Protocol):
 
 
 class CrewShard:
-    """Implements `foreman.shard.Shard`."""
+    """Implements `foreman.shard.ServedShard`."""
 
     def __init__(self, crew: Crew, lease: Lease, guard: LeaseGuard, elsewhere: Mapping[JobId, JobState]) -> None:
         self.number = lease.shard
@@ -87,10 +87,16 @@ class CrewShard:
             case ask.ListForemen():
                 return await self._list_foremen()
             case ask.DrainForeman(foreman):
-                await self._crew.drain(foreman)
+                if not (request.again and await self._has_left(foreman)):
+                    await self._crew.drain(foreman)
             case ask.LookAtShards():
                 self._crew.nudge()
         return ask.Done()
+
+    async def _has_left(self, foreman: str) -> bool:
+        """True if no foreman has this id or name any more: if it was asked to leave before, it has."""
+        await self._crew.look()
+        return all(foreman not in (each.id, each.name) for each in self._crew.view.foremen)
 
     async def _list_foremen(self) -> ask.ForemanList:
         await self._crew.look()

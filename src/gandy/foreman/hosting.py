@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gandy.clocks import read_monotonic
 from gandy.config import Address, parse_address
 from gandy.core import requests as ask
-from gandy.core.hosting import BEAT_PERIOD, HandOver, Retire, Seize, Step, list_shard_places, plan, plan_leaving, reach
+from gandy.core.hosting import BEAT_PERIOD, Forget, HandOver, Retire, Seize, Step, list_shard_places, plan, plan_leaving, reach
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
@@ -25,7 +25,7 @@ from gandy.errors import GandyError, LinkError, StoreError
 from gandy.foreman.crew_shard import CrewShard
 from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
-from gandy.foreman.neighbours import Neighbours
+from gandy.foreman.other_foremen import OtherForemen
 from gandy.foreman.server import Server
 from gandy.moments import Monotonic
 from gandy.reach import Reach
@@ -76,7 +76,7 @@ class Hosting:
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
-        self._neighbours = Neighbours(me.id, self._reach_foreman, self.nudge)
+        self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
         self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
         self._spreading: set[asyncio.Task[None]] = set()
@@ -119,7 +119,7 @@ class Hosting:
         asked = read_monotonic()
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
-        self._neighbours.on_view(self.view)
+        self._others.on_view(self.view)
         self.on_ring_version(self.view.ring_version)
 
     def _check_leases(self, asked: Monotonic) -> None:
@@ -140,7 +140,7 @@ class Hosting:
         given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
         for lease in given:
             await self._try_to_host(lease)
-        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._neighbours.dead)
+        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
         done = [await self._perform(step) for step in steps]
         return bool(lost or given or any(done))
 
@@ -158,6 +158,9 @@ class Hosting:
                 return True
             case Retire(shard):
                 return await self._retire(shard)
+            case Forget(foreman):
+                await self._crew.leave(foreman)
+                return True
             case _:
                 assert_never(step)
 
@@ -210,7 +213,7 @@ class Hosting:
         await hosted.server.halt()
         if await self._crew.hand_over(hosted.lease, heir):
             log.info("handed shard %d over to %s", shard, heir)
-            await self._neighbours.nudge(heir)
+            await self._others.nudge(heir)
         if shard == self.own:  # the client that asked for it waits for the answer
             self._halted.append(hosted)
         else:
@@ -233,7 +236,7 @@ class Hosting:
 
     def spread(self) -> None:
         """Have all other foremen look at the database now: something has changed there."""
-        task = asyncio.create_task(self._neighbours.nudge())
+        task = asyncio.create_task(self._others.nudge())
         self._spreading.add(task)
         task.add_done_callback(self._spreading.discard)
 
@@ -281,7 +284,7 @@ class Hosting:
         self._on_drained()
 
     async def _drain_other(self, foreman: str) -> None:
-        found = self._neighbours.find(foreman)
+        found = self._others.find(foreman)
         if found is None:
             raise Refusal("refused", f"no foreman is called {foreman}; see 'gandy foreman list'")
         try:
@@ -296,7 +299,7 @@ class Hosting:
         async with self._looking:
             self.me = replace(self.me, is_leaving=True)
             await self._beat()
-            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._neighbours.dead)
+            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
             if not steps:
                 self.me = replace(self.me, is_leaving=False)
                 return False
@@ -312,8 +315,8 @@ class Hosting:
         self.hosted.clear()
         with suppress(StoreError):
             await self._crew.leave(self.me.id)
-        await self._neighbours.nudge()
-        self._neighbours.close()
+        await self._others.nudge()
+        self._others.close()
 
 
 def _choose(near: Directory, far: Directory, link: Link) -> Directory:

@@ -22,7 +22,7 @@ from gandy.foreman.crew_member import CrewMember
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
 from gandy.foreman.job_source import JobSource, OwnStore
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard
+from gandy.foreman.shard import ServedShard
 from gandy.interfaces import find_ip, is_local, list_reachable
 from gandy.keys.ensemble import open_own_key
 from gandy.keys.files import make_private_folder
@@ -145,7 +145,7 @@ class ForemanProgram:
     def _stop_soon(self) -> None:
         self.server.requests.should_stop.set()
 
-    async def _make_server(self, store: Store, recovered: Recovered, shard: Shard) -> Server:
+    async def _make_server(self, store: Store, recovered: Recovered, shard: ServedShard) -> Server:
         """Raises: StoreError."""
         for problem in recovered.problems:
             log.error("%s", problem)

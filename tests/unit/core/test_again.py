@@ -108,6 +108,9 @@ def test_a_known_job_is_found_while_the_store_takes_no_new_work(crew: ServedFore
 
 def test_a_job_that_the_store_could_not_keep_is_submitted_anew(crew: ServedForeman) -> None:
     crew.ask(ask.Submit(TRUE, key=KEY))
+    crew.ask(ask.CancelJob(ONE))
+    crew.ask(ask.ForgetJobs((ONE,)))  # now the store has no such job
+    assert crew.ask(ask.Submit(TRUE, key=KEY)) == ask.Submitted(ONE)
     new = Withdrawal()
     new.jobs.add(ONE)
     crew.answers.intake.on_withdrawal(new)
