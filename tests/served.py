@@ -20,8 +20,10 @@ from gandy.core.roles import Credentials, CrewRole
 from gandy.core.standing import Standing
 from gandy.core.steps import (
     Ask,
+    AskShards,
     Commit,
     CompareClocks,
+    CrewStep,
     Decide,
     DrawIdentity,
     Follow,
@@ -29,6 +31,7 @@ from gandy.core.steps import (
     Look,
     ManageKeys,
     Note,
+    OwnStep,
     Question,
     Step,
     StopProgram,
@@ -63,6 +66,7 @@ class ServedForeman:
         self.steps: list[Step] = []  # of the last request
         self.before_step: Callable[[Step], None] = lambda _step: None  # for what happens while a step is performed
         self.on_question: Callable[[Question], bytes | None] = lambda _question: None  # no worker answers
+        self.other_shards: list[Answer] = []  # their answers to every question
         self._seq = 0
         self._links = 0
 
@@ -96,11 +100,14 @@ class ServedForeman:
             self.before_step(step)
             value, error = None, None
             try:
-                value = self._perform(step)
+                value = self._ask_crew(step) if isinstance(step, CrewStep) else self._perform(step)
             except (Refusal, StoreError) as refused:
                 error = refused
 
-    def _perform(self, step: Step) -> Any:
+    def _ask_crew(self, step: CrewStep) -> Any:
+        return self.other_shards if isinstance(step, AskShards) else step.request
+
+    def _perform(self, step: OwnStep) -> Any:
         if isinstance(step, DrawIdentity):
             return IDENTITY
         if isinstance(step, Look):

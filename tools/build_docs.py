@@ -83,6 +83,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.OUTPUT: "The foreman asks a worker for pieces of a task's output.",
     Extension.TIMED: "Calls and tasks that begin at a shared time.",
     Extension.BEGUN: "A worker says which tasks it runs.",
+    Extension.SHARDS: "A crew with many foremen: where its shards are, and what each wants of a worker.",
 }
 
 

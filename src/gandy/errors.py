@@ -4,8 +4,10 @@ GandyError
 ├── ConfigError                   what the user wrote is not valid: an address, an option, a job file
 │   └── TaskTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
+│   └── NothingListens            no program listens at any address of the foreman: it does not run
 ├── JobError
 │   ├── JobNotFound
+│   ├── JobMoved                  another foreman is taking over the job; try again
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
 ├── CallError
@@ -91,6 +93,15 @@ class LinkError(GandyError):
     retryable = True
 
 
+class NothingListens(LinkError):
+    """No program listens at any address of the foreman."""
+
+    def __init__(self, places: tuple[str, ...], hint: str) -> None:
+        super().__init__(f"no foreman is running at {' or '.join(places)}; {hint}")
+        self.places = places
+        self.hint = hint
+
+
 class Rejected(GandyError):
     """The foreman understood, and refuses. Asking again will not help."""
 
@@ -109,6 +120,12 @@ class JobError(GandyError):
 
 class JobNotFound(JobError):
     """No such job, or no such task in it."""
+
+
+class JobMoved(JobError):
+    """Another foreman is taking over the job, and can be asked soon."""
+
+    retryable = True
 
 
 class TaskFailed(JobError):

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from gandy.store import describe_url, make_lone_store
+from gandy.store import describe_store, make_lone_store
 from gandy.store.copying import Progress, copy_jobs
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, output_option
@@ -45,7 +45,7 @@ def copy(source: str, target: str, output: Format) -> None:
     if done.unreadable:
         numbers = ", ".join(map(str, done.unreadable))
         say(f"gandy: these jobs cannot be read, and were not copied: {numbers}", err=True)
-    places = describe_url(source), describe_url(target)
+    places = describe_store(source), describe_store(target)
     print_result(
         output,
         f"copied {format_count(done.jobs)} jobs with {format_count(done.tasks)} tasks from {places[0]} to {places[1]}",

@@ -8,12 +8,28 @@ from gandy.core.effects import Reply
 from gandy.core.foreman import Foreman
 from gandy.core.intake import Intake
 from gandy.core.links import Link
+from gandy.core.lone_foreman import answer_alone
 from gandy.core.looking import Looking
+from gandy.core.records import JobAdded
 from gandy.core.refusal import Refusal
 from gandy.core.roles import describe_who_may, may_ask
+from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
-from gandy.core.steps import Decide, KeepArguments, ManageKeys, Note, Steps
+from gandy.core.steps import Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
 
+# Requests that only the owner of the job's shard can answer: it has the job in memory.
+Owned = (
+    ask.AddTasks
+    | ask.CloseJob
+    | ask.WatchJob
+    | ask.WatchResults
+    | ask.CancelJob
+    | ask.RetractTasks
+    | ask.RetryJob
+    | ask.HoldJob
+    | ask.ReleaseJob
+    | ask.ExplainJob
+)
 NewWork = ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob
 
 
@@ -21,6 +37,8 @@ class Answers:
     """Checks the role of the client, and lets the part of the foreman answer that the request is for."""
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
+        self._foreman = foreman
+        self._standing = standing
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
         self._changing = Changing(foreman, standing, self._looking)
@@ -37,6 +55,22 @@ class Answers:
             yield Note("refused", {"why": f"{what} is not for the role {role}"})
             text = f"{what} is not for the role {role}, which this key is for; {describe_who_may(request)}"
             raise Refusal("not_allowed", text)
+        shard = yield from self._find_elsewhere(request)
+        if shard != NO_SHARD:
+            return (yield Forward(shard, request))  # type: ignore[no-any-return]
+        return (yield from self._answer(request, link, token))
+
+    def _find_elsewhere(self, request: ask.Request) -> Steps[int]:
+        """The other shard that has the job of this request; NO_SHARD if we can answer it."""
+        if self._foreman.shard == NO_SHARD or not isinstance(request, Owned):
+            return NO_SHARD
+        job = request.job
+        if self._foreman.reactor.jobs.find(job) is not None:
+            return NO_SHARD
+        shard: int | None = yield Look(lambda store: store.find_shard(job))
+        return NO_SHARD if shard is None or shard == self._foreman.shard else shard
+
+    def _answer(self, request: ask.Request, link: Link, token: Any) -> Steps[ask.Answer | None]:
         changing = self._changing
         match request:
             case ask.Submit() | ask.AddLines() | ask.AddTasks() | ask.CloseJob():
@@ -50,14 +84,18 @@ class Answers:
                 yield from changing.forget(request, token)
                 return None
             case ask.StopWorker(worker, immediate):
-                return (yield from changing.stop_worker(worker, immediate))
+                return (yield from changing.stop_worker(worker, immediate, request.again))
             case ask.StopForeman(drain):
                 return (yield from changing.stop_foreman(drain))
-            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
+            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite() | ask.ListAudit():
                 return (yield ManageKeys(request))  # type: ignore[no-any-return]
             case ask.PutArguments():
                 yield KeepArguments(request)
                 return ask.Done()
+            case ask.ListForemen() | ask.DrainForeman() | ask.LookAtShards():
+                if self._foreman.shard == NO_SHARD:
+                    return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
+                return (yield ManageCrew(request))  # type: ignore[no-any-return]
             case _:
                 return (yield from self._looking.answer(request))
 
@@ -67,7 +105,8 @@ class Answers:
             case ask.Submit():
                 number, effects = yield from self.intake.submit(request, link)
                 yield Decide([*effects, Reply(token, ask.Submitted(number), takes_work=True)])
-                yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
+                if any(isinstance(effect, JobAdded) for effect in effects):  # else it came before
+                    yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
             case ask.AddLines():
                 yield Decide([*self.intake.add_lines(request, link), Reply(token, answer, takes_work=True)])
             case ask.AddTasks():

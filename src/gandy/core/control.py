@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Effect
 from gandy.core.jobs import ActiveJob, JobTable
-from gandy.core.model import AttemptKey, Input, JobSpec, JobState, TaskState
+from gandy.core.model import FINAL_JOB_STATES, AttemptKey, Input, JobSpec, JobState, TaskState
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
 from gandy.core.progress import JobProgress
@@ -55,20 +55,31 @@ class JobControl:
         lines: tuple[str, ...] = (),
         past: Mapping[JobId, JobState] | None = None,
         upload: int = 0,
+        key: int = 0,
+        number: JobId | None = None,
     ) -> tuple[JobId, list[Effect]]:
-        """Take a job. `past` has the states of jobs in `spec.after` that are final already."""
-        number = self._next_job
+        """Take a job. `past` has the states of jobs in `spec.after` that are not here: final, or of another shard.
+
+        `number`: from a store that foremen share; else the job gets the next one.
+        """
+        number = self._next_job if number is None else number
         self._next_job = JobId(number + 1)
         states = past or {}
-        awaited = {before for before in spec.after if self._jobs.find(before) is not None}
+        ended = {before: state for before, state in states.items() if state in FINAL_JOB_STATES}
+        elsewhere = states.keys() - ended.keys()
+        awaited = {before for before in spec.after if before in elsewhere or self._jobs.find(before) is not None}
         at = self._clocks.stamp(now)
         job = ActiveJob(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
         self._add(job)
-        effects: list[Effect] = [JobAdded(number, spec, at, lines, upload)]
-        if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
+        effects: list[Effect] = [JobAdded(number, spec, at, lines, upload, key)]
+        if any(state is not JobState.FINISHED for state in ended.values()):
             effects += self._progress.cancel(job, None, now)
         self._dispatcher.request()
         return number, effects + self._progress.settle(job, now)
+
+    def on_end_elsewhere(self, job: JobId, state: JobState, now: Monotonic) -> list[Effect]:
+        """A job of another shard is final, and jobs here wait for it."""
+        return self._progress.on_end_elsewhere(job, state, now)
 
     def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: Monotonic) -> list[Effect]:
         """Give an open job more tasks, numbered from `first`. Those that it has already came twice, and are skipped."""

@@ -4,11 +4,12 @@ The program around it moves bytes, commits the records of `take_batch`, and only
 the real server are both such programs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, assert_never, get_args
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, KillAttempts, Recall, Reply, Send
+from gandy.core.extensions import DIRECTORY, WANT, encode
 from gandy.core.link_table import LinkTable
 from gandy.core.link_tasks import Inputs
 from gandy.core.links import Link, Port
@@ -17,14 +18,17 @@ from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.peer_log import PeerLog
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
-from gandy.core.roles import OFFERS, Credentials, admits, guard_calls, may_call
+from gandy.core.roles import OFFERS, WORKING, Credentials, CrewRole, admits, guard_calls, may_call
+from gandy.core.shards import NO_SHARD, Directory
 from gandy.core.switchboard import Switchboard
+from gandy.core.wants import Wants
 from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_SILENT_LINKS
 from gandy.moments import Monotonic
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
+from gandy.wire.messages import Extension
 
 RECORDS: Final = frozenset(get_args(Record))
 
@@ -51,9 +55,17 @@ class Foreman:
     """Links come and go; reactor and switchboard stay. Effects collect in `batch` until the program takes it."""
 
     def __init__(
-        self, reactor: Reactor, now: Monotonic, peer_log: PeerLog | None = None, max_silent: int = MAX_SILENT_LINKS
+        self,
+        reactor: Reactor,
+        now: Monotonic,
+        peer_log: PeerLog | None = None,
+        max_silent: int = MAX_SILENT_LINKS,
+        shard: int = NO_SHARD,
     ) -> None:
         self.reactor = reactor
+        self.shard = shard  # of the crew's jobs that this foreman has
+        self.wants = Wants(reactor.jobs, reactor.workers)
+        self._directory: Callable[[Link], Directory] | None = None  # what a worker is sent about the other shards
         self.switchboard = Switchboard(now)
         self.links = LinkTable()
         self.batch = Batch()
@@ -66,7 +78,7 @@ class Foreman:
     def on_link(self, port: Port, credentials: Credentials, now: Monotonic, side: Side | None = None) -> Link:
         """A peer connected. `side`: the conversation, if it is not that of the native wire."""
         role = credentials.role
-        side = side or ForemanSide(offers=OFFERS[role], admits=partial(admits, role))
+        side = side or ForemanSide(offers=self._list_offers(role), admits=partial(admits, role))
         link = self.links.by_name[port.name] = Link(port, side, self.switchboard.add_peer(), credentials)
         link.peer.write = port.write
         if isinstance(side, ForemanSide):
@@ -77,6 +89,9 @@ class Foreman:
         link.flush()
         self.liveness.silent.enter(port, port.source, now)
         return link
+
+    def _list_offers(self, role: CrewRole) -> Extension:
+        return OFFERS[role] | Extension.SHARDS if self.shard and role in WORKING else OFFERS[role]
 
     def on_data(self, link: Link, data: bytes, now: Monotonic) -> None:
         """Handle bytes, and answer what needs no commit. A peer that breaks a rule is sent an ERROR, and is cut."""
@@ -123,9 +138,33 @@ class Foreman:
         self._peer_log.on_worker(link, worker.info)
         if link.framing is not None:
             link.framing.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
+        self.wants.on_hello(link.worker)
+        self._send_directory(link)
         self.switchboard.dispatcher.on_worker(link.peer, worker, now)
         if before is not None:  # that link broke, and the foreman has not noticed
             before.port.abort()
+
+    # Other shards
+
+    def set_directory(self, make: Callable[[Link], Directory]) -> None:
+        """Shards or foremen have changed: say so to all workers. `make`: what a link is sent, now and after HELLO."""
+        self._directory = make
+        for link in self.links.by_name.values():
+            self._send_directory(link)
+            link.flush()
+
+    def _send_directory(self, link: Link) -> None:
+        if self._directory is not None and Extension.SHARDS in link.agreed:
+            directory = self._directory(link)
+            self.wants.has_others = len(directory.shards) > 1
+            link.send(DIRECTORY, encode(directory), 0)
+
+    def _send_wants(self, now: Monotonic) -> None:
+        for worker, want in self.wants.decide(now):
+            link = self.links.find(worker)
+            assert link is not None, "it is connected"
+            link.send(WANT, encode(want), 0)
+            link.flush()
 
     def _refuse(self, link: Link, error: RemoteProtocolError) -> None:
         self._peer_log.on_refused(link, error)
@@ -175,6 +214,8 @@ class Foreman:
         """What has happened since the last one, and which worker gets which task now."""
         if self.reactor.dispatcher.is_needed and not self.is_paused:
             self.batch.add(self.reactor.dispatch(now))
+            if self.shard:
+                self._send_wants(now)
         taken, self.batch = self.batch, Batch()
         self._offer_room(now)
         return taken

@@ -76,7 +76,11 @@ class ActiveJob(Struct, eq=False):
     def suits(self, worker: KnownWorker) -> bool:
         """True if its tasks could run on this worker while that holds nothing else."""
         spec, info = self.spec, worker.info
-        return spec.slots <= info.slots and info.tags.issuperset(spec.tags) and (self.at is None or worker.knows_time)
+        return spec.slots <= info.slots and info.tags.issuperset(spec.tags) and self.suits_time(worker)
+
+    def suits_time(self, worker: KnownWorker) -> bool:
+        """True unless its tasks begin at a shared time that the worker does not know."""
+        return self.at is None or worker.knows_time
 
     @property
     def need(self) -> Need | None:
@@ -144,8 +148,7 @@ class JobTable:
         self._queue.settle(job.rank, None)
         self.delayed.pop(job.id, None)
         self.timed.pop(job.id, None)
-        waiting = self._dependents.pop(job.id, set())
-        return [self._jobs[dependent] for dependent in sorted(waiting) if dependent in self._jobs]
+        return self.take_dependents(job.id)
 
     def settle(self, job: ActiveJob) -> None:
         """The job changed: put it where it belongs now."""
@@ -154,6 +157,15 @@ class JobTable:
             self.delayed.pop(job.id, None)
         else:
             self.delayed[job.id] = job
+
+    def list_awaited_elsewhere(self) -> list[JobId]:
+        """Jobs that are not here, but in another shard, and that jobs here wait for."""
+        return [job for job in self._dependents if job not in self._jobs]
+
+    def take_dependents(self, job: JobId) -> list[ActiveJob]:
+        """The jobs that waited for this one, which is final now. It may be of another shard."""
+        waiting = self._dependents.pop(job, set())
+        return [self._jobs[dependent] for dependent in sorted(waiting) if dependent in self._jobs]
 
     def in_order(self, given_up: Container[Need | None] = ()) -> Iterator[ActiveJob]:
         """Jobs that might start a task, by rank. Those whose need the caller adds to `given_up` are skipped."""

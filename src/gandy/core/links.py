@@ -202,6 +202,7 @@ class Link:
                 self.credentials.key,
                 about.folder,
                 reports_begun,
+                Extension.SHARDS in event.extensions,
             )
         self.is_known = self._is_named = True
         # It reports for former workers, except for those that connected with another key.

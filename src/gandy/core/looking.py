@@ -6,13 +6,14 @@ from typing import Final, TypeVar, assert_never
 from gandy.core import requests as ask
 from gandy.core.explain import explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
+from gandy.core.merging import merge_status, merge_workers
 from gandy.core.model import Cause, Ending, JobState, TaskState
 from gandy.core.offsets import compute_shared
 from gandy.core.outputs import Outputs
 from gandy.core.refusal import Refusal
 from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow, take_page
 from gandy.core.standing import Standing
-from gandy.core.steps import CompareClocks, Follow, Look, Steps
+from gandy.core.steps import AskShards, CompareClocks, Follow, Look, Steps
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
@@ -52,10 +53,12 @@ class Looking:
                 return (yield from self._outputs.read_many(request, (yield from self.get_job(job))))
             case ask.ExplainJob(job, task):
                 return (yield from self._explain(job, task))
-            case ask.ListWorkers(behind):
-                return self._list_workers(behind)
-            case ask.GetStatus():
-                return self._make_status()
+            case ask.ListWorkers(behind, is_local):
+                here = self._list_workers(behind)
+                return here if is_local or not self._foreman.shard else (yield from self._add_workers(here, behind))
+            case ask.GetStatus(is_local):
+                status = self._make_status()
+                return status if is_local or not self._foreman.shard else (yield from self._add_status(status))
             case ask.GetTime():
                 ahead: float = yield CompareClocks()
                 return ask.Time(compute_shared(self._standing.now, ahead))
@@ -92,6 +95,15 @@ class Looking:
         board, now = self._foreman.switchboard, self._standing.now
         rows = (_describe_worker(worker, board, now) for worker in sorted(behind, key=lambda worker: worker.info.id))
         return ask.WorkerList(tuple(take_page(rows, MAX_PAGE, _weigh_worker)))
+
+    def _add_workers(self, here: ask.WorkerList, after: str) -> Steps[ask.Answer]:
+        """The workers with what they do for other shards, too."""
+        elsewhere = yield AskShards(ask.ListWorkers(after, is_local=True))
+        return merge_workers(here, [each for each in elsewhere if isinstance(each, ask.WorkerList)])
+
+    def _add_status(self, here: ask.ForemanStatus) -> Steps[ask.Answer]:
+        elsewhere = yield AskShards(ask.GetStatus(is_local=True))
+        return merge_status(here, [each for each in elsewhere if isinstance(each, ask.ForemanStatus)])
 
     def _explain(self, job: JobId, task: TaskNumber | None) -> Steps[ask.Explained]:
         row = yield from (self.get_job(job) if task is None else self._get_task(job, task))
@@ -134,13 +146,16 @@ class Looking:
             insecure=bool(standing.insecure_doors),
             insecure_doors=tuple(standing.insecure_doors),
             workers=len(here),
-            slots=sum(worker.slots.total for worker in here),
+            slots=sum(map(_count_slots, here)),
             used=sum(worker.slots.busy for worker in here),
             jobs=len(reactor.jobs),
             waiting=sum(each.waiting for each in counts),
             assigned=sum(each.assigned for each in counts),
             running=sum(each.running for each in counts),
             unreadable=len(standing.unreadable),
+            foremen=standing.foremen,
+            shard=self._foreman.shard,
+            foreman=standing.id,
         )
 
 
@@ -177,11 +192,17 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
     return ROW_BYTES + CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
 
 
+def _count_slots(worker: KnownWorker) -> int:
+    """The slots of a worker. While other shards use some of them, this one may use fewer."""
+    slots = worker.slots
+    return slots.most + slots.reserved if worker.info.shares_slots and not worker.problem else slots.total
+
+
 def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) -> ask.WorkerRow:
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
-        slots=worker.slots.total,
+        slots=_count_slots(worker),
         used=worker.slots.busy,
         running=len(worker.held.begun),
         tags=tuple(sorted(worker.info.tags)),

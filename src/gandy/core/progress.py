@@ -17,7 +17,7 @@ from gandy.core.policy import Policy
 from gandy.core.records import Ended, JobSet, OpenJobClosed, TasksSet
 from gandy.core.strikes import NO_STRIKES
 from gandy.core.workers import KnownWorker, WorkerTable
-from gandy.ids import TaskNumber
+from gandy.ids import JobId, TaskNumber
 from gandy.moments import NEVER, Monotonic, Wall
 
 LONGEST_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
@@ -163,12 +163,17 @@ class JobProgress:
         effects: list[Effect] = [JobSet(job.id, state, job.held, self._clocks.stamp(now))]
         if state in FINAL_JOB_STATES:
             for dependent in self._jobs.remove(job):
-                effects += self._on_dependency(dependent, job, now)
+                effects += self._on_dependency(dependent, job.id, state, now)
         return effects
 
-    def _on_dependency(self, job: ActiveJob, finished: ActiveJob, now: Monotonic) -> list[Effect]:
-        job.awaited.discard(finished.id)
-        if finished.state is JobState.FINISHED:
+    def on_end_elsewhere(self, job: JobId, state: JobState, now: Monotonic) -> list[Effect]:
+        """A job of another shard is final, and jobs here wait for it."""
+        dependents = self._jobs.take_dependents(job)
+        return [effect for each in dependents for effect in self._on_dependency(each, job, state, now)]
+
+    def _on_dependency(self, job: ActiveJob, ended: JobId, state: JobState, now: Monotonic) -> list[Effect]:
+        job.awaited.discard(ended)
+        if state is JobState.FINISHED:
             self._jobs.settle(job)
             self._dispatcher.request()
             return []

@@ -101,6 +101,9 @@ class StoredJobs(Protocol):
     async def find_submission(self, key: int) -> JobId | None:
         """The job that was submitted with this key, if there is one."""
 
+    async def draw_number(self) -> JobId | None:
+        """The number of the next job, if foremen share the store. None: the foreman numbers its jobs itself."""
+
     async def find_shard(self, job: JobId) -> int | None:
         """The shard that a job belongs to; NO_SHARD if any foreman may change it. None: there is no such job."""
 

@@ -9,10 +9,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from gandy.bounds import Count, JobNumber, Name, OptionalName, Seconds, Slots, Text, WallMoment
+from gandy.bounds import Count, JobNumber, Name, OptionalName, Seconds, Slots, Text
 from gandy.ids import JobId
 from gandy.limits import MAX_PLACES, MAX_PRIORITY, MAX_SHARDS
-from gandy.moments import Wall
 
 NO_SHARD: Final = 0  # of a crew with a single foreman
 
@@ -36,6 +35,7 @@ class ForemanPlace(Struct, frozen=True):
     name: Name  # of its machine, for people
     version: Text
     places: Places
+    machine: OptionalName = ""  # names of sockets mean something on this one only; it changes when it is booted
     is_leaving: bool = False  # it hands over what it owns, and takes nothing
     silent_seconds: Seconds = 0.0  # since it last told the database that it is there
 
@@ -68,9 +68,9 @@ class Want(Struct, frozen=True):
     """What a shard wants of a worker: slots for tasks that wait, and the rank of the best of them.
 
     A worker shares its slots among shards by rank: a higher priority first, then the job that was submitted earlier.
+    Numbers of jobs grow over the whole crew.
     """
 
     slots: Slots = 0  # beside those that its tasks hold there already; 0: none of its tasks waits for this worker
     priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
-    submitted: WallMoment = Wall(0.0)
     job: JobNumber = JobId(0)

@@ -1,7 +1,11 @@
 """Restores a reactor from what is in the store."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from gandy.core.jobs import ActiveJob
-from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState
+from gandy.core.model import FINAL_JOB_STATES, GIVEN_STATES, AttemptKey, JobState, TaskState
 from gandy.core.progress import LONGEST_RETRY_PAUSE
 from gandy.core.reactor import Reactor
 from gandy.core.rows import Recovered, RecoveredJob, TaskRow
@@ -10,16 +14,32 @@ from gandy.core.tasks import TaskTable
 from gandy.ids import JobId
 from gandy.moments import Monotonic
 
+NO_STATES: Final[Mapping[JobId, JobState]] = MappingProxyType({})
 
-def restore(reactor: Reactor, recovered: Recovered, now: Monotonic) -> None:
-    """Restore all jobs and attempts. Workers have the grace period to come back with theirs."""
+
+def restore(
+    reactor: Reactor, recovered: Recovered, now: Monotonic, elsewhere: Mapping[JobId, JobState] = NO_STATES
+) -> None:
+    """Restore all jobs and attempts. Workers have the grace period to come back with theirs.
+
+    `elsewhere`: the states of jobs of other shards that jobs here were to run after.
+    """
     # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
+    numbers |= {job for job, state in elsewhere.items() if state not in FINAL_JOB_STATES}
+    failed = {job for job, state in elsewhere.items() if state in FINAL_JOB_STATES - {JobState.FINISHED}}
     for found in recovered.jobs:
-        reactor.control.restore(make_job(found, numbers, now))
+        # Nothing here has heard yet that these failed, unless a user had the job tried again all the same.
+        unfinished = numbers | failed if _is_untouched(found) else numbers
+        reactor.control.restore(make_job(found, unfinished, now))
         for task in found.tasks:
             if task.state in GIVEN_STATES:
                 reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
+
+
+def _is_untouched(found: RecoveredJob) -> bool:
+    """True if none of its tasks has started or was cancelled."""
+    return not found.tasks and not found.finished and found.fresh is TaskState.WAITING
 
 
 def make_job(found: RecoveredJob, unfinished: set[JobId], now: Monotonic) -> ActiveJob:

@@ -9,6 +9,8 @@ from gandy.moments import Monotonic
 class Standing(Struct, eq=False):
     """What `gandy status` shows, and why requests are refused."""
 
+    id: str = ""  # new for each start
+    name: str = ""  # of its machine, for people
     version: str = ""
     pid: int = 0
     store: str = ""
@@ -18,4 +20,5 @@ class Standing(Struct, eq=False):
     is_stuck: bool = False  # not even results and cancels can be recorded
     unreadable: set[JobId] = field(default_factory=set)  # jobs that were set aside at the start
     listening: list[str] = field(default_factory=list)
+    foremen: int = 1  # of the crew that are there
     insecure_doors: list[str] = field(default_factory=list)  # of these, the ones without keys

@@ -11,7 +11,18 @@ from msgspec import Struct
 
 from gandy.core.effects import Effect
 from gandy.core.links import Link
-from gandy.core.requests import Invite, ListKeys, MakeKey, PutArguments, RevokeKey
+from gandy.core.requests import (
+    DrainForeman,
+    Invite,
+    ListAudit,
+    ListForemen,
+    ListKeys,
+    LookAtShards,
+    MakeKey,
+    PutArguments,
+    Request,
+    RevokeKey,
+)
 from gandy.core.rows import StoredJobs
 from gandy.ids import JobId
 
@@ -83,9 +94,31 @@ class KeepArguments(Struct, frozen=True):
 
 
 class ManageKeys(Struct, frozen=True):
-    """The result is the answer to a request about keys, which are in files. Raises: Refusal."""
+    """The result is the answer to a request about keys, or about the audit. Raises: Refusal, StoreError."""
 
-    request: ListKeys | MakeKey | RevokeKey | Invite
+    request: ListKeys | MakeKey | RevokeKey | Invite | ListAudit
+
+
+class Forward(Struct, frozen=True):
+    """Have the owner of another shard answer. The result is its answer; events that follow it are passed on.
+
+    Raises: Refusal.
+    """
+
+    shard: int
+    request: Request
+
+
+class AskShards(Struct, frozen=True):
+    """Ask all other shards. The result has the answers that came in time."""
+
+    request: Request
+
+
+class ManageCrew(Struct, frozen=True):
+    """The result is the answer to a request about the foremen of the crew. Raises: Refusal."""
+
+    request: ListForemen | DrainForeman | LookAtShards
 
 
 class StopProgram(Struct, frozen=True):
@@ -94,7 +127,8 @@ class StopProgram(Struct, frozen=True):
     drain: bool
 
 
-Step = (
+# What the foreman that is asked does alone.
+OwnStep = (
     Look
     | Decide
     | Commit
@@ -107,4 +141,7 @@ Step = (
     | ManageKeys
     | StopProgram
 )
+# What other shards or foremen have a part in.
+CrewStep = Forward | AskShards | ManageCrew
+Step = OwnStep | CrewStep
 Steps = Generator[Step, Any, T]

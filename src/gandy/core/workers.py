@@ -29,6 +29,7 @@ class WorkerInfo(Struct, frozen=True):
     key: str | None = None  # that it connected with; None if unknown, as of a worker of an earlier foreman
     folder: str = ""  # where it keeps results until they are acknowledged, on its own machine
     reports_begun: bool = False  # what it begins; else all that it is given counts as begun at once
+    shares_slots: bool = False  # with other shards, and is told what is wanted of it
 
 
 def worker_name(worker: str) -> str:

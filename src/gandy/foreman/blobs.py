@@ -33,8 +33,7 @@ class Blobs:
         Raises: Refusal, StoreError.
         """
         path = self._find(name)
-        if not 0 <= offset <= MAX_PICKLE_BYTES - len(data):
-            raise Refusal("refused", f"the arguments of one task may have {MAX_PICKLE_BYTES:,} bytes")
+        check_size(offset, data)
         part = path.with_suffix(PART)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -75,9 +74,20 @@ class Blobs:
                         path.unlink()
 
     def _find(self, name: str) -> Path:
-        if NAME.fullmatch(name) is None:
-            raise Refusal("bad_request", f"{name!r:.50} is not the name of arguments")
+        check_name(name)
         return self._folder / name
+
+
+def check_name(name: str) -> None:
+    """Raises: Refusal."""
+    if NAME.fullmatch(name) is None:
+        raise Refusal("bad_request", f"{name!r:.50} is not the name of arguments")
+
+
+def check_size(offset: int, data: bytes) -> None:
+    """Raises: Refusal."""
+    if not 0 <= offset <= MAX_PICKLE_BYTES - len(data):
+        raise Refusal("refused", f"the arguments of one task may have {MAX_PICKLE_BYTES:,} bytes")
 
 
 def _put_piece(part: Path, offset: int, data: bytes, is_last: bool) -> None:

@@ -11,9 +11,10 @@ from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import OutcomeUnknown, StoreError
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
+from gandy.foreman.shard import ServedShard
 from gandy.moments import LONG_AGO
 from gandy.store.base import Store
 
@@ -56,8 +57,11 @@ class Committer:
 
     listener: CommitListener
 
-    def __init__(self, foreman: Foreman, store: Store, standing: Standing, clock: ForemanClock) -> None:
+    def __init__(
+        self, foreman: Foreman, store: Store, standing: Standing, clock: ForemanClock, shard: ServedShard
+    ) -> None:
         self.store = store
+        self._shard = shard
         self.standing = standing
         self._foreman = foreman
         self._clock = clock
@@ -80,7 +84,10 @@ class Committer:
         await waiter.done
 
     async def run(self, after: Callable[[], Any]) -> None:
-        """Commit groups: each is everything that was decided since the one before. `after` is called after each."""
+        """Commit groups: each is everything that was decided since the one before. `after` is called after each.
+
+        Ends only if the shard is lost.
+        """
         next_commit = LONG_AGO
         while True:
             await self._work.wait()
@@ -88,7 +95,13 @@ class Committer:
             self._work.clear()
             batch = self._foreman.take_batch(self._clock.now())
             next_commit = read_monotonic() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
-            lost = await self._commit(batch)
+            try:
+                lost = await self._commit(batch)
+                await self._shard.hold()
+            except ShardLost as error:
+                log.warning("%s", error)
+                self._shard.on_lost()
+                return
             await self._perform(batch, lost)
             self._foreman.links.flush()
             if self._foreman.has_work:
@@ -118,6 +131,8 @@ class Committer:
         while batch.records:
             try:
                 lost = await self.store.commit(batch.records)
+            except ShardLost:
+                raise
             except StoreError as error:
                 self._note_trouble(error)
                 # A commit that may have been done is repeated as it was; the store finds out about it.
@@ -145,9 +160,13 @@ class Committer:
         return bool(new)
 
     def _put_off(self, batch: Batch, error: StoreError) -> None:
-        """Refuse the replies of a batch that must wait for the store. What was decided stays decided."""
-        waiting = [send for send in batch.sends if isinstance(send, Reply)]
-        batch.sends = [send for send in batch.sends if not isinstance(send, Reply)]
+        """Refuse the replies of a batch that must wait for the store. What was decided stays decided.
+
+        New work that may have been committed is neither confirmed nor refused before that is known.
+        """
+        is_unknown = isinstance(error, OutcomeUnknown)
+        waiting = [each for each in batch.sends if isinstance(each, Reply) and not (is_unknown and each.takes_work)]
+        batch.sends = [send for send in batch.sends if send not in waiting]
         for reply in waiting:
             reply.token.refuse(StoreError(f"it is done when the store works again: {error}", error.retryable))
 

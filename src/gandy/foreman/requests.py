@@ -15,8 +15,8 @@ from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.audit import Audit
-from gandy.foreman.blobs import Blobs
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.followers import Followers
@@ -24,6 +24,7 @@ from gandy.foreman.key_requests import KeyRequests
 from gandy.foreman.messenger import Messenger
 from gandy.foreman.questions import ANSWERS, Questions
 from gandy.foreman.request_queue import OpenRequest, RequestQueue
+from gandy.foreman.shard import ServedShard
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
 from gandy.moments import Monotonic
@@ -39,14 +40,23 @@ class Requests:
     """Has a queue of requests for each link. Implements `foreman.committer.CommitListener`."""
 
     def __init__(
-        self, foreman: Foreman, committer: Committer, clock: ForemanClock, blobs: Blobs, keys: ForemanKeys, audit: Audit
+        self,
+        foreman: Foreman,
+        committer: Committer,
+        clock: ForemanClock,
+        arguments: ArgumentStore,
+        keys: ForemanKeys,
+        audit: Audit,
+        shard: ServedShard,
     ) -> None:
+        self._shard = shard
         self._foreman = foreman
         self._committer = committer
         self._clock = clock
-        self._blobs = blobs
+        self._arguments = arguments
         self._audit = audit
         self._messenger = Messenger(foreman.links)
+        shard.connect(self._messenger)
         self._followers = Followers(committer, self._messenger)
         self._questions = Questions(self._messenger)
         self.key_requests = KeyRequests(foreman, keys, audit)
@@ -82,6 +92,7 @@ class Requests:
             queue.cancel()
         self._questions.on_gone(link)
         self._followers.on_gone(link)
+        self._shard.on_gone(link)
         self._committer.decide(list(self._answers.intake.on_gone(link, self._clock.now())))
 
     def on_time(self, now: Monotonic) -> None:
@@ -89,6 +100,7 @@ class Requests:
         self._committer.decide(list(self._answers.intake.on_time(now)))
 
     async def close(self) -> None:
+        self._shard.close()
         await self._followers.close()
         for queue in self._queues.values():
             queue.cancel()
@@ -121,7 +133,8 @@ class Requests:
                 step = answering.send(value) if error is None else answering.throw(error)
                 value, error = None, None
                 try:
-                    value = await self._perform(step, request)
+                    perform = self._ask_crew if isinstance(step, steps.CrewStep) else self._perform
+                    value = await perform(step, request)  # type: ignore[arg-type]
                 except (Refusal, StoreError) as refused:
                     error = refused
         except StopIteration as stop:
@@ -134,7 +147,7 @@ class Requests:
         except RemoteProtocolError as broken:
             return ask.make_failure("bad_request", str(broken))
 
-    async def _perform(self, step: steps.Step, request: OpenRequest) -> Any:
+    async def _perform(self, step: steps.OwnStep, request: OpenRequest) -> Any:
         """The result of the step. Raises: Refusal, StoreError."""
         match step:
             case steps.Look(read):
@@ -155,14 +168,24 @@ class Requests:
             case steps.DrawIdentity():
                 return secrets.randbelow(LAST_INTEGER) + 1
             case steps.KeepArguments(put):
-                await asyncio.to_thread(self._blobs.put, put.name, put.offset, put.data, put.is_last)
+                await self._arguments.put(put.name, put.offset, put.data, put.is_last)
             case steps.ManageKeys(about_keys):
-                return self.key_requests.answer(about_keys, get_port(request.link).peer)
+                return await self.key_requests.answer(about_keys, get_port(request.link).peer)
             case steps.StopProgram(drain):
                 self._stop(drain)
             case _:
                 assert_never(step)
         return None
+
+    async def _ask_crew(self, step: steps.CrewStep, request: OpenRequest) -> Any:
+        """The result of a step that other shards have a part in. Raises: Refusal, StoreError."""
+        match step:
+            case steps.Forward(shard, asked):
+                return await self._shard.forward(asked, shard, request.link, request.message.seq)
+            case steps.AskShards(asked):
+                return await self._shard.ask_all(asked)
+            case steps.ManageCrew(about_crew):
+                return await self._shard.manage(about_crew)
 
     def _stop(self, drain: bool) -> None:
         if drain:
@@ -181,9 +204,9 @@ class Requests:
         """A worker wants a piece of large arguments."""
         try:
             fetch = decode_fetch(request.message.payload)
-            data = await asyncio.to_thread(self._blobs.read, fetch.name, fetch.offset, fetch.limit)
+            data = await self._arguments.read(fetch.name, fetch.offset, fetch.limit)
             piece = Piece(data, is_last=len(data) < fetch.limit)
-        except (Refusal, RemoteProtocolError) as error:
+        except (Refusal, RemoteProtocolError, StoreError) as error:
             piece = make_problem(str(error))
         except Exception as error:
             log.exception("a worker's request could not be handled: this is a bug in gandy")

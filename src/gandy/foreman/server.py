@@ -17,14 +17,16 @@ from gandy.core.roles import CrewRole
 from gandy.core.rows import Recovered
 from gandy.core.snapshot import restore
 from gandy.core.standing import Standing
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.audit import Audit
 from gandy.foreman.audited_peers import AuditedPeers
-from gandy.foreman.blobs import Blobs
 from gandy.foreman.call_timers import CallTimers
 from gandy.foreman.clock import ForemanClock, read_boot
 from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
+from gandy.foreman.dependencies import follow_other_shards
 from gandy.foreman.requests import Requests
+from gandy.foreman.shard import ServedShard, WholeCrew
 from gandy.foreman.timers import JobTimers, drop_old_values
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_SILENT_LINKS
@@ -49,19 +51,25 @@ class Server:
         standing: Standing,
         audit: Audit,
         keys: ForemanKeys,
-        blobs: Blobs,
+        arguments: ArgumentStore,
+        shard: ServedShard | None = None,
     ) -> None:
+        """`shard`: of the jobs of a crew with many foremen."""
+        self.shard = shard or WholeCrew()
         reactor = Reactor(policy, recovered.next_job, read_boot())
         self.standing = standing
         self.clock = ForemanClock(reactor)
         self.peer_log = AuditedPeers(audit)
-        self.foreman = Foreman(reactor, self.clock.now(), self.peer_log, limit_by_files(MAX_SILENT_LINKS))
-        restore(reactor, recovered, self.clock.now())
-        self.committer = Committer(self.foreman, store, standing, self.clock)
-        self.requests = Requests(self.foreman, self.committer, self.clock, blobs, keys, audit)
+        most = limit_by_files(MAX_SILENT_LINKS)
+        self.foreman = Foreman(reactor, self.clock.now(), self.peer_log, most, self.shard.number)
+        restore(reactor, recovered, self.clock.now(), self.shard.elsewhere)
+        self.committer = Committer(self.foreman, store, standing, self.clock, self.shard)
+        self.requests = Requests(self.foreman, self.committer, self.clock, arguments, keys, audit, self.shard)
         self.call_timers = CallTimers(self.foreman)
         self.on_stop: list[Callable[[], None]] = []
-        self._blobs = blobs
+        self._arguments = arguments
+        self._on_revoked = keys.kept.on_revoked
+        self._on_revoked.append(self.foreman.liveness.cut_key)
         self._dead_workers = DeadWorkers(reactor, self.clock, self.committer)
         self._listeners: list[asyncio.Server] = []
         self._loops: list[asyncio.Task[None]] = []
@@ -71,8 +79,10 @@ class Server:
         for job in await self.committer.store.list_jobs(None, 1, None):
             self.clock.note_last_stamp(job.changed)
         timers = JobTimers(self.foreman, self.clock, self.committer, self.requests)
-        dropping = drop_old_values(self.committer, self.clock, self._blobs, keep_results)
-        loops = (self.committer.run(timers.look_soon), self.committer.mend(), timers.run(), dropping)
+        dropping = drop_old_values(self.committer, self.clock, self._arguments, keep_results)
+        loops = [self.committer.run(timers.look_soon), self.committer.mend(), timers.run(), dropping]
+        if self.shard.number:
+            loops.append(follow_other_shards(self.foreman, self.clock, self.committer))
         self._loops = [asyncio.create_task(loop) for loop in loops]
 
         def on_end(loop: asyncio.Task[None]) -> None:
@@ -93,16 +103,21 @@ class Server:
         """Listen at this address; `make` makes the protocol of each connection. Raises: ConfigError."""
         self._listeners.append(await listen(address, make))
 
+    async def halt(self) -> None:
+        """Decide and commit nothing more. Links stay open, and what peers send is dropped when `stop` closes them."""
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
     async def stop(self) -> None:
         await self.requests.close()
+        self._on_revoked.remove(self.foreman.liveness.cut_key)
         for listener in self._listeners:
             listener.close()
         for last in self.on_stop:
             last()
-        for loop in self._loops:
-            loop.cancel()
         self.call_timers.close()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        await self.halt()
         for link in list(self.foreman.links.by_name.values()):
             link.port.close()
         await asyncio.sleep(0)

@@ -1,13 +1,15 @@
 """The timers of jobs: pauses that end, peers that stay silent, keys that expire, values that are too old."""
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from gandy.clocks import read_monotonic, read_wall
 from gandy.core.foreman import Foreman
 from gandy.core.recall import SOON
 from gandy.core.records import ResultsDropped
-from gandy.foreman.blobs import Blobs
+from gandy.errors import StoreError
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.requests import Requests
@@ -60,9 +62,10 @@ class JobTimers:
         self._committer.wake()
 
 
-async def drop_old_values(committer: Committer, clock: ForemanClock, blobs: Blobs, seconds: float) -> None:
+async def drop_old_values(committer: Committer, clock: ForemanClock, arguments: ArgumentStore, seconds: float) -> None:
     """Every ten minutes, drop results and arguments of functions that are older than so many seconds."""
     while True:
         committer.decide([ResultsDropped(clock.find_oldest(seconds))])
-        blobs.drop(seconds, clock.find_oldest)
+        with suppress(StoreError):  # the next time, then
+            await arguments.drop(seconds, clock.find_oldest)
         await asyncio.sleep(DROP_PERIOD)

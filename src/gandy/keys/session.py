@@ -1,7 +1,7 @@
 """TLS without a socket: bytes of the network in, plain bytes out, and the reverse."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
@@ -12,12 +12,35 @@ READ_BYTES: Final = 16 * 1024  # a TLS record holds no more, and a read returns 
 NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)  # OpenSSL's X509_V_FLAG_NO_CHECK_TIME: our clock may be wrong
 
 
+class _ServerObject(ssl.SSLObject):
+    """Remembers whom the peer asked for: OpenSSL tells it only while it reads the first message."""
+
+    asked_for: str | None = None
+
+
+def note_server_names(
+    context: ssl.SSLContext, choose: Callable[[str | None], ssl.SSLContext | None] = lambda _name: None
+) -> None:
+    """Let sessions of a server know whom peers ask for. `choose` may return another context, with another key."""
+
+    def on_name(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: ssl.SSLContext) -> None:
+        assert isinstance(tls, _ServerObject)
+        tls.asked_for = name
+        if (other := choose(name)) is not None:
+            tls.context = other
+
+    context.sslobject_class = _ServerObject
+    context.sni_callback = on_name
+
+
 class TlsSession:
     """One end of a session. `receive` bytes from the network; send it `data_to_send` after each step."""
 
-    def __init__(self, context: ssl.SSLContext, *, is_server: bool) -> None:
+    def __init__(self, context: ssl.SSLContext, *, is_server: bool, server_name: str | None = None) -> None:
+        """`server_name`: whom we ask for at the server (SNI), if we connected."""
         self._context = context
         self._is_server = is_server
+        self._server_name = server_name
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._strange_bytes = 0
         self.is_open = False  # the handshake is done
@@ -26,12 +49,23 @@ class TlsSession:
     @cached_property
     def _tls(self) -> ssl.SSLObject:
         """Made when the first bytes come or go: it takes most of the memory."""
-        return self._context.wrap_bio(self._in, self._out, server_side=self._is_server)
+        return self._context.wrap_bio(self._in, self._out, self._is_server, self._server_name)
 
     @property
     def certificate(self) -> bytes | None:
         """The peer's, in DER."""
         return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def alternative_names(self) -> tuple[str, ...]:
+        """The DNS names in the peer's certificate. Empty unless its signature was verified."""
+        names: Any = (self._tls.getpeercert() or {}).get("subjectAltName", ())
+        return tuple(name for kind, name in names if kind == "DNS")
+
+    @property
+    def asked_for(self) -> str | None:
+        """Whom the peer asked for (SNI), if it connected to a context with `note_server_names`."""
+        return self._tls.asked_for if isinstance(self._tls, _ServerObject) else None
 
     @property
     def protocol(self) -> str | None:

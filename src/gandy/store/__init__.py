@@ -30,7 +30,7 @@ def make_crew_store(url: str) -> CrewStore | None:
 
     Raises: StoreError: it has no usable schema, or the driver is not installed.
     """
-    if not _is_database(url):
+    if not _is_shared(url):
         return None
     parsed = parse_url(url)
     with _driver_wanted():
@@ -40,7 +40,7 @@ def make_crew_store(url: str) -> CrewStore | None:
 
 def make_lone_store(url: str) -> Store:
     """A store that no foreman uses meanwhile, for commands. Raises: StoreError: as above."""
-    if not _is_database(url):
+    if not _is_shared(url):
         return make_store(url)
     parsed = parse_url(url)
     with _driver_wanted():
@@ -49,21 +49,21 @@ def make_lone_store(url: str) -> Store:
     return LoneStore(PostgresCrew(parsed))
 
 
-def describe_url(url: str) -> str:
-    """The URL for people, without passwords."""
-    return f"postgresql://{parse_url(url)}" if _is_database(url) else url
-
-
-def _is_database(url: str) -> bool:
-    return url.startswith(tuple(f"{kind}://" for kind in KINDS))
-
-
 @contextmanager
 def _driver_wanted() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
         raise StoreError(f"PostgreSQL needs one more package: pip install 'gandy[postgres]' ({error})") from None
+
+
+def describe_store(url: str) -> str:
+    """Where jobs are kept, for people: without a password."""
+    return f"PostgreSQL at {parse_url(url)}" if _is_shared(url) else url
+
+
+def _is_shared(url: str) -> bool:
+    return url.startswith(tuple(f"{kind}://" for kind in KINDS))
 
 
 def _hide(url: str) -> str:

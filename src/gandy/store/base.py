@@ -29,8 +29,5 @@ class Store(StoredJobs, Protocol):
         Raises: StoreError: there is none yet.
         """
 
-    async def draw_number(self) -> JobId | None:
-        """The number of the next job, if foremen share the store. None: the foreman numbers its jobs itself."""
-
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
         """The lines or pickled arguments of `count` tasks, from the task `first` on."""

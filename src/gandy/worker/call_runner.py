@@ -20,19 +20,19 @@ from gandy.worker.threads import Threads
 class ProcessCalls(Protocol):
     """Runs calls of isolated commands in processes."""
 
-    def run(self, call: RunningCall, body: bytes) -> None: ...
+    def run(self, call: RunningCall, body: bytes, results: CallResults) -> None: ...
 
     def kill(self, call: RunningCall) -> None: ...
 
 
 class CallRunner:
-    """One per worker, on the current loop. The outcome of each call goes to `results`."""
+    """One per conversation, on the current loop. The outcome of each call goes to `results`."""
 
-    def __init__(self, slots: int, results: CallResults, queue: LoopQueue) -> None:
+    def __init__(self, threads: Threads, results: CallResults, queue: LoopQueue) -> None:
         self.isolated: ProcessCalls | None = None
         self._results = results
         self._queue = queue
-        self._threads = Threads(slots)
+        self._threads = threads
 
     def prepare(self, call: RunningCall, body: bytes) -> Callable[[], None]:
         """Decode the arguments, and return the function that starts the call.
@@ -70,9 +70,6 @@ class CallRunner:
         elif call.command.way is Way.PROCESS and self.isolated is not None:
             self.isolated.kill(call)
 
-    def close(self) -> None:
-        self._threads.close()
-
     def _run_at_once(self, call: RunningCall, args: Sequence[Any]) -> None:
         try:
             value = call.command.function(*args)
@@ -85,7 +82,7 @@ class CallRunner:
         try:
             if self.isolated is None:
                 raise ConfigError("a worker must have its isolated commands when it starts")
-            self.isolated.run(call, body)
+            self.isolated.run(call, body, self._results)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
             self._results.fail(call, error)
 

@@ -52,6 +52,7 @@ from gandy.worker.commands import Commands, Way
 from gandy.worker.ensemble_clock import EnsembleClock
 from gandy.worker.loop_queue import LoopQueue
 from gandy.worker.running_call import CallCancelled, RunningCall
+from gandy.worker.threads import Threads
 
 _HEAD: Final = HEADER.size
 _pack_plain: Final = PLAIN_HEADER.pack
@@ -61,9 +62,18 @@ _NEEDS_CALL: Final = MORE | PICKLED | CAST | AT  # with these, even a command th
 
 
 class CallService:
-    """All calls of one worker. Runs on the current loop."""
+    """All calls of one conversation. Runs on the current loop."""
 
-    def __init__(self, commands: Commands, slots: int, reserved: int, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        commands: Commands,
+        slots: int,
+        reserved: int,
+        write: Callable[[bytes], None],
+        threads: Threads | None = None,
+        clock: EnsembleClock | None = None,
+    ) -> None:
+        """`threads` and `clock`: of a worker that has several conversations."""
         self._commands = commands
         self._all_slots = slots
         self._calls: dict[int, RunningCall] = {}  # of the current link, by number
@@ -73,10 +83,10 @@ class CallService:
         queue = LoopQueue(self._frames.flush)
         self.slots = CallSlots(reserved, self._frames)
         self.results = CallResults(self._frames, queue, self._end)
-        self.runner = CallRunner(slots, self.results, queue)
+        self.runner = CallRunner(threads or Threads(slots), self.results, queue)
         self.on_room: Callable[[], None] = lambda: None  # called when slots become free, or are no longer wanted
-        self.clock = EnsembleClock(self._announce)
-        commands.on_change = lambda: queue.put(self._announce)  # any thread may install a command
+        self.clock = clock or EnsembleClock(self.announce)
+        self._queue = queue
 
     @property
     def is_idle(self) -> bool:
@@ -85,7 +95,7 @@ class CallService:
     def on_welcome(self) -> None:
         """The foreman has agreed to calls: announce our commands."""
         self._frames.is_open = True
-        self._announce()
+        self.announce()
         self._frames.flush()
 
     def on_cut(self) -> None:
@@ -96,17 +106,17 @@ class CallService:
             self._cancel(call)
         self._calls.clear()
 
-    def close(self) -> None:
-        self.on_cut()
-        self._commands.on_change = lambda: None
-        self.runner.close()
-
     def leave(self) -> None:
         """Withdraw all commands. Calls that run go on."""
         self._is_leaving = True
-        self._announce()
+        self.announce()
 
-    def _announce(self) -> None:
+    def announce_soon(self) -> None:
+        """Announce our commands again. Any thread may call this."""
+        self._queue.put(self.announce)
+
+    def announce(self) -> None:
+        """Announce our commands to the foreman."""
         offers = [] if self._is_leaving else self._commands.offers(self._all_slots)
         payload = encode_announcement(self._all_slots, self.slots.reserved, offers, self.clock.is_known)
         self._frames.send(ANNOUNCE, 0, 0, 0, payload)

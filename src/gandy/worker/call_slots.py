@@ -1,11 +1,11 @@
-"""The account of the slots that calls use on a worker, and of those that the foreman wants tasks to leave to calls."""
+"""The accounts of the slots that calls use on a worker, and of those that foremen want tasks to leave to calls."""
 
 from gandy.wire.calls import YIELDED
 from gandy.worker.call_frames import CallFrames
 
 
 class CallSlots:
-    """One per worker. `reserved` slots are for calls alone; beyond these, calls borrow slots from tasks."""
+    """Of one conversation. `reserved` slots are for calls alone; beyond these, calls borrow slots from tasks."""
 
     def __init__(self, reserved: int, frames: CallFrames) -> None:
         self.reserved = reserved
@@ -33,3 +33,36 @@ class CallSlots:
     def forget_request(self) -> None:
         """A request holds only for the link that it came over."""
         self.wanted = self._yielded = 0
+
+
+class BorrowedSlots:
+    """What calls of all conversations borrow from tasks."""
+
+    def __init__(self, reserved: int) -> None:
+        self._reserved = reserved
+        self.parts: list[CallSlots] = []  # one for each conversation
+
+    @property
+    def borrowed(self) -> int:
+        """Slots that tasks of jobs cannot have."""
+        if len(self.parts) == 1:
+            return self.parts[0].borrowed
+        # Each foreman counts on all reserved slots. If several want more than these, tasks leave rather too many.
+        return max(0, sum(map(self._count_needed, self.parts)) - self._reserved)
+
+    @property
+    def wanted(self) -> int:
+        """Slots that tasks of jobs should leave to calls."""
+        return sum(part.wanted for part in self.parts)
+
+    def report_yielded(self, free: int) -> None:
+        """Report to the foremen that tasks leave this many slots free, each slot to one of them."""
+        used = sum(part.in_use for part in self.parts if not part.wanted)
+        free -= max(0, used - self._reserved)
+        for part in self.parts:
+            if part.wanted:
+                part.report_yielded(max(0, free))
+                free -= part.wanted
+
+    def _count_needed(self, part: CallSlots) -> int:
+        return max(part.in_use, part.wanted + self._reserved if part.wanted else 0)

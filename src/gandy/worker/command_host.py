@@ -9,6 +9,7 @@ from gandy.worker.commands import Commands, Way
 from gandy.worker.isolated_calls import IsolatedCalls
 from gandy.worker.order import Order
 from gandy.worker.runner import Runner
+from gandy.worker.threads import Threads
 from gandy.worker.worker_folder import WorkerFolder
 
 
@@ -19,12 +20,15 @@ class CommandHost:
         self, commands: Commands, slots: int, write: Callable[[bytes], None], folder: Path, preload: tuple[str, ...]
     ) -> None:
         """`folder` is for isolated commands, and is made only if there are any. Raises: GandyError."""
-        self.calls = CallService(commands, slots, 0, write)
+        self._commands = commands
+        self._threads = Threads(slots)
+        self.calls = CallService(commands, slots, 0, write, self._threads)
+        commands.on_change = self.calls.announce_soon
         self._isolated: IsolatedCalls | None = None
         self._runner: Runner | None = None
         if any(command.way is Way.PROCESS for command in commands):
             self._runner = Runner(WorkerFolder(folder), self._on_end, on_returned=self._on_returned, preload=preload)
-            self._isolated = IsolatedCalls(self.calls.results, self._runner)
+            self._isolated = IsolatedCalls(self._runner)
             self.calls.runner.isolated = self._isolated
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
@@ -42,6 +46,8 @@ class CommandHost:
             await self._runner.running.wait_idle()
 
     def close(self) -> None:
-        self.calls.close()
+        self.calls.on_cut()
+        self._commands.on_change = lambda: None
+        self._threads.close()
         if self._runner is not None:
             self._runner.close()

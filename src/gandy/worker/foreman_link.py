@@ -1,16 +1,17 @@
-"""The worker's link to its foreman: connects, connects again after a break, and cuts a link that is dead."""
+"""A worker's link to a foreman: connects, connects again after a break, and cuts a link that is dead."""
 
 import asyncio
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from gandy.clocks import read_monotonic
+from gandy.config import Address
 from gandy.core.extensions import PING
 from gandy.errors import REFUSALS, LinkError, NotAllowed, RemoteProtocolError
 from gandy.moments import LONG_AGO
 from gandy.net.links import SocketLink
-from gandy.reach import Reach
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import Extended, Extension
 from gandy.worker.call_service import CallService
@@ -19,8 +20,12 @@ log = logging.getLogger("gandy.worker")
 
 FIRST_PAUSE: Final = 0.05  # seconds before the next try to reach the foreman; it doubles
 LONGEST_PAUSE: Final = 5.0  # seconds; see `Policy.grace`
+SHARD_PAUSE: Final = 1.0  # seconds; the longest pause if the crew has many foremen: another one takes over meanwhile
 HEARTBEAT_PERIOD: Final = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a byte from the foreman after which the link counts as dead
+
+# Connects to the foreman, with the protocol that it is given. Raises: LinkError, ConfigError.
+Dial = Callable[[Callable[[Address], SocketLink]], Awaitable[SocketLink]]
 
 
 class ForemanListener(Protocol):
@@ -36,12 +41,13 @@ class ForemanListener(Protocol):
 
 
 class ForemanLink:
-    """One per worker, on the current loop."""
+    """One per conversation, on the current loop."""
 
-    def __init__(self, reach: Reach, side: WorkerSide, calls: CallService, listener: ForemanListener) -> None:
+    def __init__(self, dial: Dial, side: WorkerSide, calls: CallService, listener: ForemanListener) -> None:
         self.link: SocketLink | None = None  # while it is up
         self.is_welcome = False  # the foreman has answered HELLO
-        self._reach = reach
+        self.longest_pause = LONGEST_PAUSE
+        self._dial = dial
         self._side = side
         self._calls = calls
         self._listener = listener
@@ -58,7 +64,7 @@ class ForemanLink:
         pause = FIRST_PAUSE
         while True:
             try:
-                await self._reach.dial(lambda _address: SocketLink(self))
+                await self._dial(lambda _address: SocketLink(self))
             except LinkError as error:
                 if pause == FIRST_PAUSE:
                     log.info("%s; trying again", error)
@@ -69,7 +75,7 @@ class ForemanLink:
                 if self.is_welcome:
                     pause = FIRST_PAUSE
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
-            pause = min(LONGEST_PAUSE, pause * 2)
+            pause = min(self.longest_pause, pause * 2)
 
     async def send_heartbeats(self) -> None:
         """Send a PING periodically, and cut a link that has been silent for too long."""
@@ -87,6 +93,18 @@ class ForemanLink:
             self._side.framing.send_extended(Extended(PING, b""), number)
             self._listener.flush()
 
+    def send_ready(self, *, hold_results: bool = False) -> None:
+        """Write what the conversation has to send."""
+        if self.link is not None:
+            self.link.write(self._side.data_to_send(hold_results))
+
+    def leave(self) -> None:
+        """Cut the link at once, and forget it: whatever it still brings is not for us."""
+        if self.link is not None:
+            link = self.link
+            self.on_cut(link)
+            link.abort()
+
     async def close(self) -> None:
         if self.link is not None:
             self.link.close()
@@ -103,6 +121,8 @@ class ForemanLink:
         self._listener.flush()
 
     def on_data(self, link: SocketLink, data: bytes) -> None:
+        if link is not self.link:  # we left it
+            return
         self._last_received = read_monotonic()
         framing = self._side.framing
         # The hot path: calls of commands that take no time are answered straight from the bytes.
@@ -127,7 +147,9 @@ class ForemanLink:
             return
         self._listener.flush()
 
-    def on_cut(self, _link: SocketLink) -> None:
+    def on_cut(self, link: SocketLink) -> None:
+        if link is not self.link:
+            return
         self.link = None
         self._side.disconnect()
         self._listener.on_cut()

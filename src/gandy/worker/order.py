@@ -1,15 +1,19 @@
 """Orders: what a worker is to run. Makes them from a JOB, and makes arguments and environments from them."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 
 from gandy.core.model import AttemptKey, Command
 from gandy.core.placeholders import fill
+from gandy.core.shards import NO_SHARD
 from gandy.moments import Shared
 from gandy.wire.messages import Task
 from gandy.worker.restart import TOKEN
+
+if TYPE_CHECKING:
+    from gandy.worker.task_queue import TaskQueue
 
 SHELL: Final = "/bin/sh"
 
@@ -39,9 +43,16 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: Shared | None = None  # when it begins
     identity: int = 0  # of the job
     log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
+    priority: int = 0
+    queue: Any = None  # the `TaskQueue` of the foreman that gave it; None: it is a call. Any: an order is also encoded
+
+    @property
+    def shard(self) -> int:
+        """The shard that the task came from."""
+        return NO_SHARD if self.queue is None else int(self.queue.shard)
 
 
-def make_order(task: Task, python: PythonOrder | None) -> Order:
+def make_order(task: Task, python: PythonOrder | None, queue: "TaskQueue | None" = None) -> Order:
     """Make the order for a task of a JOB. A plain foreman knows neither attempts nor arguments."""
     job = task.job
     if task.orders is UNSET:
@@ -52,6 +63,7 @@ def make_order(task: Task, python: PythonOrder | None) -> Order:
             tasks=job.num_tasks,
             cwd=job.working_dir,
             log_folder=job.logging_dir,
+            queue=queue,
         )
     orders = task.orders
     return Order(
@@ -68,6 +80,8 @@ def make_order(task: Task, python: PythonOrder | None) -> Order:
         python=python,
         at=orders.at,
         identity=orders.identity,
+        priority=orders.priority,
+        queue=queue,
     )
 
 

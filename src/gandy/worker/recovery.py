@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gandy.clocks import read_monotonic
 from gandy.core.model import Cause
-from gandy.core.reports import make_result, read_attempt, read_ending, read_identity
+from gandy.core.reports import make_result, read_attempt, read_ending, read_identity, read_shard
 from gandy.errors import GandyError
 from gandy.journal import TABLE_NAME, Journal, Left, lock_folder, read_left
 from gandy.wire import payloads
@@ -69,7 +69,9 @@ def _give_back_stopped(result: TaskResult) -> TaskResult:
     attempt, ending = read_attempt(result), read_ending(result)
     is_stopped = ending.cause is Cause.WORKER_STOPPED
     returned = replace(ending, cause=Cause.RETURNED)
-    return make_result(attempt, returned, read_identity(result)) if is_stopped else result
+    if not is_stopped:
+        return result
+    return make_result(attempt, returned, read_identity(result), read_shard(result))
 
 
 def sweep(found: Rows) -> None:
@@ -95,7 +97,7 @@ def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
     for row in ended:
         assert row.ending is not None
         kept = outputs.rescue(row.files, row.attempt, row.identity)
-        yield make_result(row.attempt, add_output(row.ending, kept), row.identity)
+        yield make_result(row.attempt, add_output(row.ending, kept), row.identity, row.shard)
 
 
 if __name__ == "__main__":

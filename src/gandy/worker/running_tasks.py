@@ -12,13 +12,13 @@ class RunningTasks(dict[AttemptKey, RunningTask]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_start: Callable[[], None] = lambda: None  # called for each task that is added
+        self.on_start: Callable[[RunningTask], None] = lambda _task: None  # called for each task that is added
         self._idle = asyncio.Event()
 
     def add(self, task: RunningTask) -> None:
         self._idle.clear()
         self[task.attempt] = task
-        self.on_start()
+        self.on_start(task)
 
     def remove(self, task: RunningTask) -> None:
         del self[task.attempt]

@@ -60,5 +60,5 @@ class ShellTasks:
         task.ending, task.cause = ending, ending.cause
         # Before anything else: if the worker is killed from now on, the ending counts.
         with suppress(OSError):  # a full disk
-            row = Row(0, task.attempt, task.files.stem, task.order.identity, ending)
+            row = Row(0, task.attempt, task.files.stem, task.order.identity, ending, task.order.shard)
             self._table.end(task.group.row, row)

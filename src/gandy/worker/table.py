@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Ending
+from gandy.core.shards import NO_SHARD
 from gandy.files import write_all
 from gandy.ids import JobId, TaskNumber
 from gandy.journal import TABLE_NAME
@@ -38,6 +39,7 @@ class Row(NamedTuple):
     files: str = ""  # stem of the names of its output files
     identity: int = 0  # of the job
     ending: Ending | None = None
+    shard: int = NO_SHARD  # that the task came from
 
 
 class Rows(NamedTuple):
@@ -74,8 +76,9 @@ class GroupTable:
 
     def end(self, row: int, ended: Row) -> None:
         """Record how an attempt ended, before its output is moved. Raises: OSError."""
-        _, attempt, files, identity, ending = ended
-        head = b"%s %d %d %d %s %d " % (ENDED_WORD, *attempt, files.encode(), identity)
+        _, attempt, files, identity, ending, shard = ended
+        origin = b"%d/%d" % (identity, shard) if shard else b"%d" % identity
+        head = b"%s %d %d %d %s %s " % (ENDED_WORD, *attempt, files.encode(), origin)
         text = head + _encode(ending)
         if len(text) >= ROW_BYTES:
             text = head + _encode(replace(ending, note="")) if ending is not None else head
@@ -118,8 +121,9 @@ def _parse_row(line: bytes) -> Row | None:
         group, job, task, attempt, *rest = line.split(maxsplit=6)
         key = AttemptKey(JobId(int(job)), TaskNumber(int(task)), int(attempt))
         if group == ENDED_WORD:
-            files, identity, ending = rest
-            return Row(0, key, files.decode(), int(identity), _decode(ending))
+            files, origin, ending = rest
+            identity, _, shard = origin.partition(b"/")
+            return Row(0, key, files.decode(), int(identity), _decode(ending), int(shard or NO_SHARD))
         return Row(int(group), key)
     except (ValueError, msgspec.DecodeError):
         return None

@@ -1,11 +1,11 @@
 """Assigns a worker's slots to tasks of jobs: which wait, and which have slots. Knows no foreman.
 
-The oldest task goes first. Tasks with a time go before the others, and hold their slots until that time. Function tasks
-may also wait in a slot behind one that runs; they are taken back when another slot is free.
+Foremen share the slots by rank (`core.shares`). Of one foreman's tasks, the oldest goes first. Tasks with a time go
+before the others, and hold their slots until that time. Function tasks may also wait in a slot behind one that runs;
+they are taken back when another slot is free.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,13 +14,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.core.shares import share_slots
 from gandy.moments import Shared
-from gandy.worker.call_slots import CallSlots
+from gandy.worker.call_slots import BorrowedSlots
 from gandy.worker.ensemble_clock import EnsembleClock, TimedStart
 from gandy.worker.order import Order
 from gandy.worker.runner import Runner
-from gandy.worker.running_task import RunningTask
 from gandy.worker.spawn import NotStartedError
+from gandy.worker.task_queue import TaskQueue
 
 LOOK_SECONDS: Final = 0.002  # until we check, while a slot is free, that a task that was about to begin has begun
 NOTED_LATENESS: Final = 0.05  # seconds; a task that begins later than that after its time has a note in its ending
@@ -32,7 +33,7 @@ class TaskScheduler:
     def __init__(
         self,
         runner: Runner,
-        call_slots: CallSlots,
+        call_slots: BorrowedSlots,
         clock: EnsembleClock,
         slots: int,
         report: Callable[[AttemptKey, Ending], None],
@@ -46,18 +47,18 @@ class TaskScheduler:
         self.allowed = slots  # slots that tasks may use now: fewer while the worker is short of something
         self._report = report
         self._request_start = request_start
-        self._waiting: OrderedDict[AttemptKey, Order] = OrderedDict()
-        self._taken: dict[AttemptKey, int] = {}  # slots of each task that runs or is held
-        self._busy = 0  # the sum of these
+        self.queues: list[TaskQueue] = []  # one for each foreman
+        self.on_shared: Callable[[], None] = lambda: None  # called when slots were shared among several queues
+        self._taken: dict[AttemptKey, Order] = {}  # tasks that run or are held
+        self._busy = 0  # the sum of their slots
         self._held: dict[AttemptKey, TimedStart] = {}  # tasks that wait for their time
         self.late: dict[AttemptKey, float] = {}  # by how many seconds tasks began late; see `add_lateness`
-        self._behind: dict[AttemptKey, RunningTask] = {}  # function tasks that wait in a slot, behind another one
         self._looking: asyncio.TimerHandle | None = None  # see LOOK_SECONDS
 
     @property
     def ready(self) -> int:
         """How many tasks could begin as soon as there are slots."""
-        return len(self._waiting) + len(self._behind)
+        return sum(queue.ready for queue in self.queues)
 
     @property
     def busy(self) -> int:
@@ -65,59 +66,97 @@ class TaskScheduler:
         return self._busy
 
     @property
-    def waiting(self) -> list[AttemptKey]:
-        """The attempts that wait for slots, except for those that wait behind another task."""
-        return list(self._waiting)
+    def waiting(self) -> list[Order]:
+        """The tasks that wait for slots, except for those that wait behind another task."""
+        return [order for queue in self.queues for order in queue.waiting.values()]
 
     @property
     def unstarted(self) -> list[AttemptKey]:
-        return [*self._waiting, *self._behind, *self._held]
+        return [*(attempt for queue in self.queues for attempt in (*queue.waiting, *queue.behind)), *self._held]
 
-    def add(self, order: Order) -> None:
-        self._waiting[order.attempt] = order
-
-    def put_timed_first(self) -> None:
-        """Let tasks with a time have the next slots, the earliest first."""
-        timed = [(order.at, attempt) for attempt, order in self._waiting.items() if order.at is not None]
+    def put_timed_first(self, queue: TaskQueue) -> None:
+        """Let tasks with a time have the next slots of their queue, the earliest first."""
+        timed = [(order.at, attempt) for attempt, order in queue.waiting.items() if order.at is not None]
         for _, attempt in sorted(timed, reverse=True):
-            self._waiting.move_to_end(attempt, last=False)
+            queue.waiting.move_to_end(attempt, last=False)
+
+    # Sharing out slots
 
     def start(self) -> None:
-        """Start the tasks that fit, the oldest first."""
+        """Start the tasks that fit, those of the highest rank first."""
         borrowed = self._call_slots.borrowed
         limit = min(self._slots - borrowed, self.allowed)
-        while self._waiting or (self._behind and self._busy < limit):
-            if not self._waiting:
-                if self._take_back():
-                    continue
-                break
-            order = next(iter(self._waiting.values()))
-            attempt, slots = order.attempt, order.slots
-            # A task that needs more slots than there are runs alone.
-            if not self.allowed or ((self._taken or borrowed) and self._busy + slots > limit):
-                # Not while calls borrow slots: a task behind another one begins by itself, and takes its slot.
-                if order.python is not None and not borrowed:
-                    self._put_behind()
-                break
-            del self._waiting[attempt]
-            self._taken[attempt] = slots
-            self._busy += slots
-            if order.at is None:
-                self._runner.start(order)
-            else:
-                self._hold(order, order.at)
+        if len(self.queues) == 1:
+            self._start_queue(self.queues[0], limit, limit, borrowed)
+        else:
+            self._share(limit, borrowed)
         if self._call_slots.wanted:
             self._call_slots.report_yielded(self._slots - self._busy)
 
-    def drop(self, attempt: AttemptKey) -> bool:
+    def _share(self, limit: int, borrowed: int) -> None:
+        """Share the slots among all queues, and start the tasks that fit."""
+        shares = share_slots(limit, {queue: queue.use for queue in self.queues})
+        first = next(iter(shares), None)
+        # A task behind another one begins by itself, so only the queue that has the next slot anyway may have some.
+        if any(queue.behind for queue in self.queues if queue is not first):
+            self._clear_behind(first)
+            shares = share_slots(limit, {queue: queue.use for queue in self.queues})
+        for queue, capacity in shares.items():
+            queue.capacity = capacity
+            self._start_queue(queue, capacity, limit, borrowed, may_put_behind=queue is first)
+        self.on_shared()
+
+    def _clear_behind(self, first: TaskQueue | None) -> None:
+        """Take back all tasks that wait behind others, except for those of the first queue."""
+        for queue in self.queues:
+            while queue is not first and queue.behind:
+                self._runner.pool.take_back(next(iter(queue.behind.values())))
+
+    def _start_queue(
+        self, queue: TaskQueue, capacity: int, limit: int, borrowed: int, may_put_behind: bool = True
+    ) -> None:
+        """Start tasks of one queue in its `capacity`, and in the `limit` for all queues."""
+        waiting = queue.waiting
+        while waiting or (queue.behind and self._busy < limit and queue.started < capacity):
+            if not waiting:
+                if self._take_back(queue):
+                    continue
+                break
+            order = next(iter(waiting.values()))
+            slots = order.slots
+            fits = self._busy + slots <= limit and queue.started + slots <= capacity
+            # A task that needs more slots than there are runs alone.
+            is_alone = not self._taken and not borrowed and capacity >= limit
+            if not self.allowed or not (fits or is_alone):
+                # Not while calls borrow slots: a task behind another one begins by itself, and takes its slot.
+                if order.python is not None and not borrowed and may_put_behind:
+                    self._put_behind(queue)
+                break
+            self._take(order, queue)
+
+    def _take(self, order: Order, queue: TaskQueue) -> None:
+        """Give a task its slots."""
+        attempt, slots = order.attempt, order.slots
+        del queue.waiting[attempt]
+        queue.waiting_slots -= slots
+        queue.started += slots
+        self._taken[attempt] = order
+        self._busy += slots
+        if order.at is None:
+            self._runner.start(order)
+        else:
+            self._hold(order, order.at)
+
+    def drop(self, order: Order) -> bool:
         """Forget a task that has not begun. False: it has begun or ended."""
-        if attempt in self._behind:
-            self._runner.pool.take_back(self._behind[attempt])
+        attempt, queue = order.attempt, get_queue(order)
+        if attempt in queue.behind:
+            self._runner.pool.take_back(queue.behind[attempt])
         held = self._held.pop(attempt, None)
         if held is not None:
             held.cancel()
             self.on_free(attempt)
-        return self._waiting.pop(attempt, None) is not None or held is not None
+        return queue.remove(attempt) is not None or held is not None
 
     def add_lateness(self, attempt: AttemptKey, ending: Ending) -> Ending:
         """Add a note to the ending of a task that is in `late`."""
@@ -127,21 +166,28 @@ class TaskScheduler:
     # What the runner reports
 
     def on_free(self, attempt: AttemptKey) -> None:
-        self._busy -= self._taken.pop(attempt)
+        order = self._taken.pop(attempt)
+        self._busy -= order.slots
+        get_queue(order).started -= order.slots
 
     def on_followed(self, attempt: AttemptKey) -> None:
-        del self._behind[attempt]
-        self._taken[attempt] = 1
+        order = self._find_behind(attempt).behind.pop(attempt).order
+        self._taken[attempt] = order
         self._busy += 1
+        get_queue(order).started += 1
 
     def on_returned(self, order: Order) -> None:
         """A function task cannot begin where it waited: it goes to the front of the queue."""
-        attempt = order.attempt
-        self._behind.pop(attempt, None)
-        self._busy -= self._taken.pop(attempt, 0)
-        self._waiting[attempt] = order
-        self._waiting.move_to_end(attempt, last=False)
+        attempt, queue = order.attempt, get_queue(order)
+        queue.behind.pop(attempt, None)
+        if attempt in self._taken:
+            self.on_free(attempt)
+        queue.add(order)
+        queue.waiting.move_to_end(attempt, last=False)
         self._request_start()
+
+    def _find_behind(self, attempt: AttemptKey) -> TaskQueue:
+        return next(queue for queue in self.queues if attempt in queue.behind)
 
     # Tasks with a time
 
@@ -180,26 +226,33 @@ class TaskScheduler:
 
     # Function tasks behind others
 
-    def _put_behind(self) -> None:
+    def _put_behind(self, queue: TaskQueue) -> None:
         """Let tasks wait in busy slots, so that a slot process need not wait for us between two tasks."""
-        while self._waiting:
-            attempt, order = next(iter(self._waiting.items()))
+        while queue.waiting:
+            attempt, order = next(iter(queue.waiting.items()))
             if order.slots != 1 or order.at is not None or (task := self._runner.put_behind(order)) is None:
                 return
-            del self._waiting[attempt]
-            self._behind[attempt] = task
+            queue.remove(attempt)
+            queue.behind[attempt] = task
 
-    def _take_back(self) -> bool:
+    def _take_back(self, queue: TaskQueue) -> bool:
         """Take back a task that waits in a busy slot, for a free one. False: it is about to begin where it is."""
-        attempt, task = next(iter(self._behind.items()))
+        attempt, task = next(iter(queue.behind.items()))
         if self._runner.pool.begins_soon(task):
             if self._looking is None:
                 self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
             return False
         self._runner.pool.take_back(task)
-        assert attempt not in self._behind, f"{attempt} neither waits nor runs"
+        assert attempt not in queue.behind, f"{attempt} neither waits nor runs"
         return True
 
     def _look_again(self) -> None:
         self._looking = None
         self._request_start()
+
+
+def get_queue(order: Order) -> TaskQueue:
+    """The queue of an order that is a task of a job."""
+    queue = order.queue
+    assert isinstance(queue, TaskQueue), "calls have no part in this"
+    return queue

@@ -61,11 +61,11 @@ async def undisturbed(home: Path) -> AsyncIterator[Bystanders]:
         call = client.call("wait")
         while (await task.status()).counts.running == 0:
             await asyncio.sleep(0)
-        links = worker._link.link, await client.connection.get_link()
+        links = worker.conversations.all[0].link.link, await client.connection.get_link()
         bystanders = Bystanders(program, client)
         yield bystanders
         await bystanders.ask()
-        assert (worker._link.link, await client.connection.get_link()) == links
+        assert (worker.conversations.all[0].link.link, await client.connection.get_link()) == links
         opened.set()
         assert await asyncio.wait_for(call, PATIENCE) == "well"
         async with asyncio.timeout(PATIENCE):  # it may just have begun, and must not be dead

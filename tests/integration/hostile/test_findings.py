@@ -86,13 +86,13 @@ def test_reading_output_cuts_no_worker(tmp_path: Path, offset: int, limit: int) 
     async def test() -> None:
         async with a_foreman(tmp_path), a_worker(tmp_path, "w") as worker, a_client(tmp_path) as client:
             await (await client.submit("echo hello")).wait()
-            link = worker._link.link
+            link = worker.conversations.all[0].link.link
             peer = await Peer.connect_client(tmp_path, CrewRole.OBSERVER)
             fields = {"type": "ReadOutput", "job": 1, "task": 1, "offset": offset, "limit": limit}
             answer = await peer.ask_bytes(msgspec.msgpack.encode(fields))
             assert isinstance(answer, ask.RequestFailure | ask.Output)
             assert [piece async for piece in client.job(1).output()] == [b"hello\n"]
-            assert worker._link.link is link
+            assert worker.conversations.all[0].link.link is link
             await peer.close()
 
     run(test())

@@ -46,8 +46,8 @@ class Crew:
         return (await job.status()).counts
 
     async def cut(self) -> None:
-        assert self.worker._link.link is not None
-        self.worker._link.link.abort()
+        assert self.worker.conversations.all[0].link.link is not None
+        self.worker.conversations.all[0].link.link.abort()
 
 
 def test_what_waits_on_a_worker_is_assigned_until_it_says_that_it_runs(tmp_path: Path) -> None:

@@ -3,18 +3,21 @@
 import pytest
 from msgspec.structs import replace
 from tests.served import BAD, IDENTITY, ServedForeman
+from tests.waiting import run_sync
 
 from gandy.core import requests as ask
-from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
+from gandy.core.extensions import FOREMAN_OFFERS, RETRACT, Retraction, decode_retraction, encode
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, PythonSpec, TaskState
 from gandy.core.records import LinesDropped
 from gandy.core.refusal import Refusal
 from gandy.core.roles import CrewRole
 from gandy.core.rows import JobRow
-from gandy.core.steps import Commit, Look, Question, Step
+from gandy.core.steps import Commit, Forward, Look, ManageCrew, Question, Step
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.ids import JobId, TaskNumber
+from gandy.store.memory import MemoryStore
+from gandy.wire.messages import Extension
 
 ONE = JobId(1)
 
@@ -411,3 +414,77 @@ def test_a_spec_that_cannot_be_read_again_is_refused(crew: ServedForeman, monkey
     other = JobSpec(command="false")
     monkeypatch.setattr("gandy.core.intake.msgspec.json.decode", lambda _kept, **_type: other)
     assert "could not be read again" in str(refused(crew, ask.Submit(JobSpec(command="true"))))
+
+
+# Shards
+
+
+class SharedStore(MemoryStore):
+    """A store that foremen share: job 7 belongs to another shard, and the next job is 50."""
+
+    async def find_shard(self, job: JobId) -> int | None:
+        return 2 if job == 7 else None if job > 60 else 1
+
+    async def draw_number(self) -> JobId:
+        return JobId(50)
+
+
+@pytest.fixture
+def shard() -> ServedForeman:
+    crew = ServedForeman()
+    crew.store = SharedStore()
+    run_sync(crew.store.open())
+    crew.foreman.shard = 1
+    return crew
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ask.CancelJob(JobId(7)),
+        ask.ExplainJob(JobId(7)),
+        ask.WatchJob(JobId(7)),
+        ask.AddTasks(JobId(7), TaskNumber(1), ()),
+    ],
+)
+def test_a_request_about_a_job_of_another_shard_goes_there(shard: ServedForeman, request_: ask.Request) -> None:
+    assert shard.ask(request_) == request_
+    assert shard.steps[-1] == Forward(2, request_)
+
+
+def test_the_role_is_checked_before_a_request_goes_elsewhere(shard: ServedForeman) -> None:
+    assert refused(shard, ask.CancelJob(JobId(7)), CrewRole.OBSERVER).kind == "not_allowed"
+
+
+def test_a_job_of_this_shard_is_numbered_by_the_store_and_changed_here(shard: ServedForeman) -> None:
+    job = submit(shard)
+    assert job == 50
+    assert shard.ask(ask.HoldJob(job)).row.held
+    assert not any(isinstance(step, Forward) for step in shard.steps)
+    assert refused(shard, ask.CancelJob(JobId(99))).kind == "not_found"
+
+
+def test_a_final_job_of_this_shard_is_found_in_the_store(shard: ServedForeman) -> None:
+    job = submit(shard)
+    shard.ask(ask.CancelJob(job))
+    assert shard.ask(ask.RetryJob(job)).row.state is JobState.WAITING
+
+
+def test_workers_and_status_are_those_of_the_whole_crew(shard: ServedForeman) -> None:
+    shard.worker(slots=3, extensions=FOREMAN_OFFERS | Extension.SHARDS)
+    submit(shard)
+    own = shard.ask(ask.ListWorkers(is_local=True))
+    status = shard.ask(ask.GetStatus(is_local=True))
+    shard.other_shards = [own, status]
+    assert shard.ask(ask.ListWorkers()).rows[0].used == 2 * own.rows[0].used == 2
+    assert shard.ask(ask.GetStatus()).jobs == 2 * status.jobs == 2
+    shard.foreman.reactor.on_capacity("w-1", 1, 0, "")
+    assert shard.ask(ask.ListWorkers(is_local=True)).rows[0].slots == 3
+    shard.foreman.reactor.on_capacity("w-1", 1, 0, "files")
+    assert shard.ask(ask.ListWorkers(is_local=True)).rows[0].slots == 1
+
+
+def test_requests_about_foremen_are_for_the_program_around(shard: ServedForeman) -> None:
+    for request in (ask.ListForemen(), ask.DrainForeman("a")):
+        assert shard.ask(request) == request
+        assert shard.steps == [ManageCrew(request)]

@@ -275,3 +275,13 @@ def test_what_users_do_is_recorded_with_the_time_of_day() -> None:
     records = [e for e in effects if type(e) in RECORDS]
     assert {type(e) for e in records} >= {TasksAdded, JobSet, TasksSet, OpenJobClosed, Ended}
     assert {getattr(e, "at", None) for e in records} == {1001.0}
+
+
+def test_a_job_may_wait_for_a_job_of_another_shard_and_has_the_number_of_the_store() -> None:
+    reactor = Played(a_worker()).reactor
+    past = {JobId(3): JobState.RUNNING, JobId(4): JobState.FINISHED}
+    spec = a_spec(1, after=(JobId(3), JobId(4)))
+    number, _ = reactor.control.submit(spec, 1.0, past=past, number=JobId(77), key=5)
+    assert number == 77
+    assert reactor.jobs.get(number).awaited == {3}
+    assert given(reactor.control.on_end_elsewhere(JobId(3), JobState.FINISHED, 2.0)) == {"w": [key(job=77)]}

@@ -2,18 +2,29 @@
 
 import pytest
 from tests.ports import PlayedPort
-from tests.unit.core.linked import Crew
+from tests.unit.core.linked import WORKING, Crew
 
 from gandy.core.effects import Give
+from gandy.core.extensions import (
+    CAPACITY,
+    DIRECTORY,
+    WANT,
+    Capacity,
+    decode_directory,
+    decode_want,
+    encode,
+)
+from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec
 from gandy.core.reports import make_result
 from gandy.core.requests import REPLY
 from gandy.core.roles import Credentials, CrewRole
+from gandy.core.shards import Directory, ShardPlace, Want
 from gandy.core.workers import WorkerInfo
 from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.ids import JobId, TaskNumber
 from gandy.wire import calls, payloads, v2
-from gandy.wire.messages import Extended
+from gandy.wire.messages import About, Extended, Extension, Hello
 
 
 class Gate:
@@ -210,3 +221,71 @@ def test_calls_do_not_wait_for_a_store_that_takes_long() -> None:
     crew.foreman.share_slots(3.3)
     assert crew.ports["w"].take() == b""
     crew.foreman.check()
+
+
+# Shards
+
+
+def in_a_shard() -> Crew:
+    crew = Crew()
+    crew.foreman.shard = 3
+    return crew
+
+
+def hello_shared(crew: Crew, name: str, offers: Extension = WORKING | Extension.SHARDS) -> Link:
+    link = crew.connect(name)
+    crew.send(link, Hello(2, (), offers, About(name, name, 2, ahead=10)))
+    return link
+
+
+def read_extended(data: bytes, kind: int) -> list[bytes]:
+    decoder = v2.V2Decoder()
+    decoder.allow(WORKING | Extension.SHARDS)
+    decoder.receive_data(data)
+    found = []
+    while (message := decoder.next_message()) is not None:
+        if isinstance(message[1], Extended) and message[1].type == kind:
+            found.append(message[1].payload)
+    return found
+
+
+def test_a_worker_is_told_where_the_shards_are_first_and_after_each_change() -> None:
+    crew = in_a_shard()
+    first, second = Directory(3), Directory(3, (ShardPlace(3, 1, ("tcp://a:1",)),))
+    link = hello_shared(crew, "w")
+    assert read_extended(crew.ports["w"].take(), DIRECTORY) == []  # it is not known yet
+    crew.foreman.set_directory(lambda _link: first)
+    assert list(map(decode_directory, read_extended(crew.ports["w"].take(), DIRECTORY))) == [first]
+    crew.foreman.set_directory(lambda _link: second)
+    hello_shared(crew, "v")
+    for name in "wv":
+        assert list(map(decode_directory, read_extended(crew.ports[name].take(), DIRECTORY))) == [second]
+    assert Extension.SHARDS in link.agreed
+
+
+def test_a_worker_that_knows_no_shards_is_told_nothing() -> None:
+    crew = in_a_shard()
+    crew.foreman.set_directory(lambda _link: Directory(3))
+    link = hello_shared(crew, "w", WORKING)
+    client = crew.client("c")
+    assert Extension.SHARDS not in link.agreed | client.agreed
+    assert read_extended(crew.ports["w"].take(), DIRECTORY) == []
+
+
+def test_a_single_foreman_does_not_offer_shards() -> None:
+    assert Extension.SHARDS not in hello_shared(Crew(), "w").agreed
+
+
+def test_a_worker_is_told_what_waits_for_it() -> None:
+    crew = in_a_shard()
+    crew.foreman.set_directory(lambda _link: Directory(3, (ShardPlace(3, 1, ()), ShardPlace(4, 1, ()))))
+    link = hello_shared(crew, "w")
+    crew.foreman.on_data(link, v2.encode(0, Extended(CAPACITY, encode(Capacity(0, 0)))), 1.0)
+    crew.ports["w"].take()
+    job, effects = crew.foreman.reactor.control.submit(JobSpec(command="true"), 1.0)
+    crew.foreman.batch.add(effects)
+    crew.foreman.take_batch(2.0)
+    assert list(map(decode_want, read_extended(crew.ports["w"].take(), WANT))) == [Want(1, 0, job)]
+    crew.foreman.on_cut(link, 3.0)
+    crew.foreman.reactor.dispatcher.request()
+    crew.foreman.take_batch(4.0)

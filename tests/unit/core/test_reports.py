@@ -53,7 +53,7 @@ def test_a_plain_foreman_reads_one_line(ending: Ending, status: str) -> None:
 
 def test_a_report_has_the_fields_of_an_ending_between_attempt_and_identity() -> None:
     names = [field.name for field in fields(Ending)]
-    assert [field.name for field in fields(Report)] == ["attempt", *names, "identity"]
+    assert [field.name for field in fields(Report)] == ["attempt", *names, "identity", "shard"]
 
 
 def test_a_note_of_any_length_fits_a_report() -> None:

@@ -122,3 +122,21 @@ def test_runs_of_finished_tasks_are_taken_up_whole() -> None:
     assert [job.tasks.attempts(TaskNumber(task)) for task in range(1, 10)] == [1, 1, 1, 0, 1, 0, 0, 1, 1]
     assert job.tasks.find_ready(0.0) == 4
     reactor.check()
+
+
+def test_jobs_of_other_shards_are_waited_for_and_those_that_failed_are_heard_of() -> None:
+    waits = RecoveredJob(a_row(5, 1, after=(JobId(1), JobId(2), JobId(3))), ())
+    tried = RecoveredJob(
+        a_row(6, 2, after=(JobId(3),)), (TaskRow(TaskNumber(1), TaskState.WAITING, 1, ended=1.0, due=1.0),)
+    )
+    elsewhere = {JobId(1): JobState.RUNNING, JobId(2): JobState.FINISHED, JobId(3): JobState.FAILED}
+    reactor = Reactor()
+    restore(reactor, Recovered((waits, tried), JobId(9)), 100.0, elsewhere)
+    assert reactor.jobs.get(JobId(5)).awaited == {1, 3}
+    assert reactor.jobs.get(JobId(6)).awaited == set()  # a user had it tried again all the same
+    assert sorted(reactor.jobs.list_awaited_elsewhere()) == [1, 3]
+    assert reactor.control.on_end_elsewhere(JobId(1), JobState.FINISHED, 101.0) == []
+    assert reactor.jobs.get(JobId(5)).awaited == {3}
+    assert reactor.control.on_end_elsewhere(JobId(3), JobState.FAILED, 102.0)
+    assert reactor.jobs.find(JobId(5)) is None
+    assert reactor.control.on_end_elsewhere(JobId(3), JobState.FAILED, 103.0) == []

@@ -11,7 +11,6 @@ from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_BEGUN
 from gandy.worker import begun
 from gandy.worker.begun import BegunReporter
-from gandy.worker.isolated_calls import NO_JOB
 from gandy.worker.running_tasks import RunningTasks
 
 
@@ -22,15 +21,16 @@ def key(task: int, job: int = 1) -> AttemptKey:
 class StubTask:
     """It has run for as long as the test says."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, is_ours: bool = True) -> None:
         self._seconds = seconds
+        self.is_ours = is_ours
 
     def has_run(self, seconds: float) -> bool:
         return self._seconds >= seconds
 
 
 class StubTasks(dict[AttemptKey, StubTask]):
-    on_start: Callable[[], None]
+    on_start: Callable[[], None] = staticmethod(lambda: None)
 
     def start(self, *attempts: AttemptKey, seconds: float = 1.0) -> None:
         self |= dict.fromkeys(attempts, StubTask(seconds))
@@ -44,7 +44,13 @@ class Link:
         self.running = StubTasks()
         self.sent: list[list[AttemptKey]] = []
         self.may_report = True
-        self.reporter = BegunReporter(cast("RunningTasks", self.running), lambda: self.may_report, self.sent.append)
+        self.reporter = BegunReporter(
+            cast("RunningTasks", self.running),
+            lambda task: cast("StubTask", task).is_ours,
+            lambda: self.may_report,
+            self.sent.append,
+        )
+        self.running.on_start = self.reporter.look_soon
 
     async def wait(self) -> list[list[AttemptKey]]:
         """Two looks or more, and what was sent in them."""
@@ -127,9 +133,10 @@ def test_on_a_new_link_all_is_reported_again() -> None:
     run(test)
 
 
-def test_calls_of_commands_are_not_reported() -> None:
+def test_calls_of_commands_and_tasks_of_other_foremen_are_not_reported() -> None:
     async def test(link: Link) -> None:
-        link.running.start(key(1, job=NO_JOB))
+        link.running[key(1, job=7)] = StubTask(1.0, is_ours=False)
+        link.running.on_start()
         assert await link.wait() == []
         assert not link.is_looking
 

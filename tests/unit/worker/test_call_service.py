@@ -21,7 +21,7 @@ def test_a_hello_on_the_same_link_does_not_forget_the_slots_that_tasks_leave() -
         assert service.slots.borrowed == 1
         service.on_cut()
         assert service.slots.borrowed == 0
-        service.close()
+        service.on_cut()
 
     asyncio.run(run())
 
@@ -51,7 +51,7 @@ def test_a_stream_that_is_cancelled_before_it_gets_a_thread_never_begins() -> No
         while not service.is_idle:
             room.clear()
             await room.wait()
-        service.close()
+        service.on_cut()
 
     asyncio.run(run())
     assert begun == []

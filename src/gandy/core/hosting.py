@@ -1,0 +1,136 @@
+"""Which shards a foreman process should take over, hand over or retire. It decides, and opens nothing.
+
+Every foreman makes its own plan from what the database shows. Two that plan the same are harmless: the epoch of a shard
+lets only one of them have it.
+"""
+
+from collections.abc import Collection
+from hashlib import sha256
+from typing import Final
+
+from msgspec import Struct
+
+from gandy.core.shards import CrewView, ForemanPlace, Lease, ShardPlace
+
+LEASE_SECONDS: Final = 6.0  # after which other foremen may take over a shard whose owner is silent
+BEAT_PERIOD: Final = 2.0  # seconds between two renewals: two may fail before a lease expires
+LEASE_MARGIN: Final = 1.0  # seconds before the end of its lease from which a foreman sends nothing before it has looked
+SECOND_CHOICE: Final = 1.0  # seconds after the end of a lease from which not only the best heir takes over
+
+
+class Seize(Struct, frozen=True):
+    """Take over a shard: its owner is gone."""
+
+    seen: Lease
+
+
+class HandOver(Struct, frozen=True):
+    """Let another foreman have one of our shards."""
+
+    shard: int
+    heir: str
+
+
+class Retire(Struct, frozen=True):
+    """Forget one of our shards, if it has no jobs that are not final."""
+
+    shard: int
+
+
+class Forget(Struct, frozen=True):
+    """Have the database forget a foreman that is gone, and owns nothing any more."""
+
+    foreman: str
+
+
+Step = Seize | HandOver | Retire | Forget
+
+
+def plan(view: CrewView, me: str, own: int, mine: Collection[int], dead: Collection[str]) -> list[Step]:
+    """What to do now. `own`: the shard that our clients talk to; `mine`: all that run here; `dead`: foremen that are
+    known to be gone."""
+    loads = _count_shards(view, dead)
+    steps: list[Step] = [Seize(lease) for lease in view.leases if _should_seize(lease, me, loads, dead)]
+    extra = sorted(shard for shard in mine if shard != own)
+    return steps or _forget(view, dead) or _balance(extra, me, loads) or [Retire(shard) for shard in extra]
+
+
+def _forget(view: CrewView, dead: Collection[str]) -> list[Step]:
+    owners = {lease.owner for lease in view.leases}
+    return [Forget(each.id) for each in view.foremen if each.id in dead and each.id not in owners]
+
+
+def plan_leaving(view: CrewView, me: str, mine: Collection[int], dead: Collection[str]) -> list[HandOver]:
+    """Who gets what runs here, when we are about to stop. Nothing, if no other foreman is there."""
+    loads = _count_shards(view, dead)
+    loads.pop(me, None)
+    steps: list[HandOver] = []
+    for shard in sorted(mine):
+        heir = find_heir(shard, loads)
+        if heir is not None:
+            loads[heir] += 1
+            steps.append(HandOver(shard, heir))
+    return steps
+
+
+def _count_shards(view: CrewView, dead: Collection[str]) -> dict[str, int]:
+    """How many shards each foreman owns that is there to stay."""
+    alive = [each for each in view.foremen if each.id not in dead and not each.is_leaving and not _is_silent(each)]
+    return {each.id: sum(lease.owner == each.id for lease in view.leases) for each in alive}
+
+
+def _is_silent(foreman: ForemanPlace) -> bool:
+    return foreman.silent_seconds > LEASE_SECONDS
+
+
+def _should_seize(lease: Lease, me: str, loads: dict[str, int], dead: Collection[str]) -> bool:
+    """True if the owner is gone, and we are its best heir, or the best heir has not come."""
+    if lease.owner == me:
+        return False
+    if lease.owner and lease.owner not in dead and lease.seconds_left > 0:
+        return False
+    return find_heir(lease.shard, loads) in (me, None) or lease.seconds_left < -SECOND_CHOICE
+
+
+def find_heir(shard: int, loads: dict[str, int]) -> str | None:
+    """Who should have a shard: a foreman with few of them. All foremen find the same one."""
+    return min(loads, key=lambda each: (loads[each], _mix(shard, each)), default=None)
+
+
+def _mix(shard: int, foreman: str) -> bytes:
+    """An order of foremen that differs from shard to shard."""
+    return sha256(f"{shard}/{foreman}".encode()).digest()
+
+
+def _balance(extra: list[int], me: str, loads: dict[str, int]) -> list[Step]:
+    """Hand over one shard, if another foreman has at least two fewer."""
+    others = {each: load for each, load in loads.items() if each != me}
+    if not extra or not others:
+        return []
+    heir = find_heir(extra[0], others)
+    return [HandOver(extra[0], heir)] if heir is not None and others[heir] + 2 <= loads.get(me, 0) else []
+
+
+def list_shard_places(view: CrewView, machine: str) -> tuple[ShardPlace, ...]:
+    """Where each shard that has an owner can be reached, by peers on this machine; without a machine, by all peers."""
+    foremen = {each.id: each for each in view.foremen}
+    found = ((lease, foremen.get(lease.owner)) for lease in view.leases)
+    return tuple(
+        ShardPlace(lease.shard, lease.epoch, tuple(name_shard(place, lease.shard) for place in reach(owner, machine)))
+        for lease, owner in found
+        if owner is not None
+    )
+
+
+def reach(foreman: ForemanPlace, machine: str) -> tuple[str, ...]:
+    """The addresses of a foreman that mean something on this machine; without a machine, everywhere."""
+    is_near = machine != "" and machine == foreman.machine
+    return tuple(place for place in foreman.places if is_near or not place.startswith("unix:"))
+
+
+def name_shard(place: str, shard: int) -> str:
+    """The address of a shard at this address of its owner: each shard has a unix socket of its own."""
+    if not place.startswith("unix:"):
+        return place
+    folder = place.rpartition("/")[0]
+    return f"{folder}/shard-{shard}.sock"

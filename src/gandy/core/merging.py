@@ -1,0 +1,48 @@
+"""One answer about the whole crew, from what each shard knows of it.
+
+Every worker has a link to every shard. Its slots are the same everywhere; what it does there is added up.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from msgspec.structs import replace
+
+from gandy.core.requests import ForemanStatus, WorkerList, WorkerRow
+
+
+def merge_workers(here: WorkerList, others: Iterable[WorkerList]) -> WorkerList:
+    """The workers that the shard here knows, with what they do for other shards."""
+    lists = [{row.id: row for row in each.rows} for each in others]
+    return WorkerList(
+        tuple(reduce(_merge_rows, (rows[row.id] for rows in lists if row.id in rows), row) for row in here.rows)
+    )
+
+
+def _merge_rows(one: WorkerRow, other: WorkerRow) -> WorkerRow:
+    return replace(
+        one,
+        slots=max(one.slots, other.slots),
+        used=one.used + other.used,
+        running=one.running + other.running,
+        connected=one.connected or other.connected,
+        draining=one.draining or other.draining,
+        silent_seconds=min(one.silent_seconds, other.silent_seconds),
+        calls=one.calls + other.calls,
+        problem=one.problem or other.problem,
+    )
+
+
+def merge_status(here: ForemanStatus, others: Sequence[ForemanStatus]) -> ForemanStatus:
+    """The status of the foreman that was asked, with the jobs and tasks of all shards."""
+    everyone = [here, *others]
+    return replace(
+        here,
+        slots=max(each.slots for each in everyone),
+        used=sum(each.used for each in everyone),
+        jobs=sum(each.jobs for each in everyone),
+        waiting=sum(each.waiting for each in everyone),
+        running=sum(each.running for each in everyone),
+        assigned=sum(each.assigned for each in everyone),
+        unreadable=sum(each.unreadable for each in everyone),
+    )

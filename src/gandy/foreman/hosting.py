@@ -1,0 +1,335 @@
+"""The shards that this process runs.
+
+It takes a shard at its start, takes over those of foremen that are gone, and hands its own over when it stops.
+`core.hosting` decides; this does it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, assert_never
+
+from msgspec.structs import replace
+
+from gandy.clocks import read_monotonic
+from gandy.config import Address, parse_address
+from gandy.core import requests as ask
+from gandy.core.hosting import (
+    BEAT_PERIOD,
+    Forget,
+    HandOver,
+    Retire,
+    Seize,
+    Step,
+    list_shard_places,
+    plan,
+    plan_leaving,
+    reach,
+)
+from gandy.core.links import Link
+from gandy.core.refusal import Refusal
+from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
+from gandy.errors import GandyError, LinkError, StoreError
+from gandy.foreman.crew_shard import CrewShard
+from gandy.foreman.job_source import MakeServer
+from gandy.foreman.lease_guard import LeaseGuard
+from gandy.foreman.other_foremen import OtherForemen
+from gandy.foreman.server import Server
+from gandy.moments import Monotonic
+from gandy.reach import Reach
+from gandy.store.base import Store
+from gandy.store.crew import CrewStore
+
+log = logging.getLogger("gandy.foreman")
+
+MakeReach = Callable[[tuple[Address, ...]], Reach]
+
+
+class Hosted(NamedTuple):
+    """A shard that runs here."""
+
+    lease: Lease
+    server: Server
+    store: Store
+    guard: LeaseGuard
+
+
+class Hosting:
+    """Implements `foreman.crew_shard.Crew`. `start`, then `run` it as a loop, and `stop` it."""
+
+    def __init__(
+        self,
+        crew: CrewStore,
+        me: ForemanPlace,
+        home: str,
+        make_reach: MakeReach,
+        on_own_lost: Callable[[], None],
+        on_drained: Callable[[], None],
+    ) -> None:
+        """`on_own_lost`: the shard that our clients talk to has another owner, so the program must start again.
+
+        `on_drained`: all was handed over, as a client asked, so the program must stop.
+        """
+        self.me = me
+        self.view = CrewView()
+        self.own = 0  # the shard that our clients talk to
+        self.hosted: dict[int, Hosted] = {}
+        self._crew = crew
+        self._home = Path(home)
+        self._make_server: MakeServer
+        self._make_reach = make_reach
+        self._on_own_lost = on_own_lost
+        self._on_drained = on_drained
+        self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
+        self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
+        self._looking = asyncio.Lock()
+        self._nudged = asyncio.Event()
+        self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
+        self._is_leaving = False
+        self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
+        self._spreading: set[asyncio.Task[None]] = set()
+
+    # The loop
+
+    async def start(self, make_server: MakeServer) -> Server:
+        """Take a shard, and return its server. Raises: StoreError, ConfigError."""
+        self._make_server = make_server
+        lease = await self._crew.take_new(self.me.id)
+        self.own = lease.shard
+        hosted = await self._host(lease)
+        hosted.guard.renew(read_monotonic())
+        return hosted.server
+
+    async def run(self) -> None:
+        """Renew our leases, and follow what other foremen do. Runs until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except StoreError as error:
+                log.warning("the database of the crew does not answer: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_PERIOD):
+                    await self._nudged.wait()
+            self._nudged.clear()
+
+    def nudge(self) -> None:
+        self._nudged.set()
+
+    async def look(self) -> None:
+        """Say that we are there, renew our leases, and do what the plan says. Raises: StoreError."""
+        async with self._looking:
+            await self._beat()
+            if await self._act():
+                await self._beat()
+            self._announce()
+
+    async def _beat(self) -> None:
+        asked = read_monotonic()
+        self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
+        self._check_leases(asked)
+        self._others.on_view(self.view)
+        self.on_ring_version(self.view.ring_version)
+
+    def _check_leases(self, asked: Monotonic) -> None:
+        held = {(lease.shard, lease.epoch) for lease in self.view.leases if lease.owner == self.me.id}
+        for each in self.hosted.values():
+            if (each.lease.shard, each.lease.epoch) in held:
+                each.guard.renew(asked)
+            else:
+                each.guard.lose()
+
+    async def _act(self) -> bool:
+        """Do what the view asks for. True if something has changed."""
+        lost = [shard for shard, each in self.hosted.items() if each.guard.is_lost]
+        for shard in lost:
+            await self._drop(shard)
+        if self.own not in self.hosted or self._is_leaving:
+            return bool(lost)
+        given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
+        for lease in given:
+            await self._try_to_host(lease)
+        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
+        done = [await self._perform(step) for step in steps]
+        return bool(lost or given or any(done))
+
+    async def _perform(self, step: Step) -> bool:
+        """True if it has changed something."""
+        match step:
+            case Seize(seen):
+                lease = await self._crew.seize(self.me.id, seen)
+                if lease is not None:
+                    log.info("taking over shard %d from %s", lease.shard, seen.owner or "no foreman")
+                    await self._try_to_host(lease)
+                return lease is not None
+            case HandOver(shard, heir):
+                await self._hand_over(shard, heir)
+                return True
+            case Retire(shard):
+                return await self._retire(shard)
+            case Forget(foreman):
+                await self._crew.leave(foreman)
+                return True
+            case _:
+                assert_never(step)
+
+    # Shards
+
+    async def _try_to_host(self, lease: Lease) -> None:
+        """If it fails, the next look tries again: the lease is ours."""
+        try:
+            await self._host(lease)
+        except GandyError as error:
+            log.error("shard %d cannot be started here: %s", lease.shard, error)
+
+    async def _host(self, lease: Lease) -> Hosted:
+        """Raises: StoreError, ConfigError."""
+        store = self._crew.open_shard(lease)
+        recovered = await store.open()
+        guard = LeaseGuard(self.look)
+        guard.renew(read_monotonic())
+        own = {found.row.job for found in recovered.jobs}
+        after = {job for found in recovered.jobs for job in found.row.spec.after} - own
+        elsewhere = await store.find_states(sorted(after)) if after else {}
+        shard = CrewShard(self, lease, guard, elsewhere)
+        server = await self._make_server(store, recovered, shard)
+        shard.count_jobs = server.foreman.reactor.jobs.__len__
+        await server.listen(self._find_socket(lease.shard))
+        hosted = self.hosted[lease.shard] = Hosted(lease, server, store, guard)
+        return hosted
+
+    def _find_socket(self, shard: int) -> Address:
+        return parse_address(f"unix:{self._home / f'shard-{shard}.sock'}")
+
+    async def _drop(self, shard: int) -> None:
+        """Stop a shard that is no longer ours."""
+        hosted = self.hosted.pop(shard)
+        self._directories.pop(shard, None)
+        log.warning("shard %d has another owner now", shard)
+        await self._close(hosted)
+        if shard == self.own:
+            self._on_own_lost()
+
+    async def _close(self, hosted: Hosted) -> None:
+        await hosted.server.stop()
+        Path(self._find_socket(hosted.lease.shard).host).unlink(missing_ok=True)
+        await hosted.store.close()
+
+    async def _hand_over(self, shard: int, heir: str) -> None:
+        """Let another foreman go on with a shard. Workers keep their links until they know where it is."""
+        hosted = self.hosted.pop(shard)
+        self._directories.pop(shard, None)
+        await hosted.server.halt()
+        if await self._crew.hand_over(hosted.lease, heir):
+            log.info("handed shard %d over to %s", shard, heir)
+            await self._others.nudge(heir)
+        if shard == self.own:  # the client that asked for it waits for the answer
+            self._halted.append(hosted)
+        else:
+            await self._close(hosted)
+
+    async def _retire(self, shard: int) -> bool:
+        """Forget a shard that has nothing to do."""
+        hosted = self.hosted[shard]
+        if len(hosted.server.foreman.reactor.jobs) or not await self._crew.retire(hosted.lease):
+            return False
+        log.info("shard %d has no jobs left, and is retired", shard)
+        del self.hosted[shard]
+        await self._close(hosted)
+        return True
+
+    def on_shard_lost(self, _shard: int) -> None:
+        self.nudge()
+
+    # Other foremen
+
+    def spread(self) -> None:
+        """Have all other foremen look at the database now: something has changed there."""
+        task = asyncio.create_task(self._others.nudge())
+        self._spreading.add(task)
+        task.add_done_callback(self._spreading.discard)
+
+    def list_other_places(self) -> tuple[str, ...]:
+        """Where peers on other machines reach the other foremen."""
+        others = [each for each in self.view.foremen if each.id != self.me.id]
+        return tuple(place for each in others for place in each.places if place.startswith("tcp:"))
+
+    def find_server(self, shard: int | None) -> Server | None:
+        """The server of a shard that runs here; without a number, the one that our clients talk to."""
+        hosted = self.hosted.get(self.own if shard is None else shard)
+        return None if hosted is None else hosted.server
+
+    def reach_shard(self, shard: int) -> Reach | None:
+        places = {each.shard: each.places for each in list_shard_places(self.view, self.me.machine)}
+        return self._make_reach(tuple(map(parse_address, places[shard]))) if places.get(shard) else None
+
+    def _reach_foreman(self, foreman: ForemanPlace) -> Reach | None:
+        places = reach(foreman, self.me.machine)
+        return self._make_reach(tuple(map(parse_address, places))) if places else None
+
+    def _announce(self) -> None:
+        """Say to all workers where shards and foremen are, if that has changed."""
+        for here, each in self.hosted.items():
+            each.server.standing.foremen = len(self.view.foremen)
+            near, far = self._make_directory(here, self.me.machine), self._make_directory(here, "")
+            if self._directories.get(here) != (near, far):
+                self._directories[here] = near, far
+                each.server.foreman.set_directory(partial(_choose, near, far))
+
+    def _make_directory(self, here: int, machine: str) -> Directory:
+        return Directory(here, list_shard_places(self.view, machine), self._list_foremen(machine))
+
+    def _list_foremen(self, machine: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(places for each in self.view.foremen if (places := reach(each, machine)))
+
+    # The end
+
+    async def drain(self, foreman: str) -> None:
+        if foreman not in ("", self.me.id, self.me.name):
+            await self._drain_other(foreman)
+            return
+        if not await self.leave():
+            raise Refusal("refused", "no other foreman is there to take over what this one owns")
+        self._on_drained()
+
+    async def _drain_other(self, foreman: str) -> None:
+        found = self._others.find(foreman)
+        if found is None:
+            raise Refusal("refused", f"no foreman is called {foreman}; see 'gandy foreman list'")
+        try:
+            answer = await found.request(ask.DrainForeman())
+        except LinkError as error:
+            raise Refusal("gone", f"{foreman} cannot be reached: {error}", retryable=True) from None
+        if isinstance(answer, ask.RequestFailure):
+            raise Refusal(answer.kind, answer.message, answer.retryable)
+
+    async def leave(self) -> bool:
+        """Hand over all that we own. False: no foreman is there that could have it. Raises: StoreError."""
+        async with self._looking:
+            self.me = replace(self.me, is_leaving=True)
+            await self._beat()
+            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
+            if not steps:
+                self.me = replace(self.me, is_leaving=False)
+                return False
+            self._is_leaving = True
+            for step in sorted(steps, key=lambda step: step.shard == self.own):
+                await self._hand_over(step.shard, step.heir)
+            return True
+
+    async def stop(self) -> None:
+        """Stop all that runs here, and say so to the crew. What was not handed over can be taken over at once."""
+        for hosted in (*self.hosted.values(), *self._halted):
+            await self._close(hosted)
+        self.hosted.clear()
+        with suppress(StoreError):
+            await self._crew.leave(self.me.id)
+        await self._others.nudge()
+        self._others.close()
+
+
+def _choose(near: Directory, far: Directory, link: Link) -> Directory:
+    """What a peer is sent: sockets of this machine mean nothing elsewhere."""
+    return near if link.port.source == "this machine" else far

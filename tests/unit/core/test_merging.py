@@ -1,0 +1,41 @@
+"""One answer about the crew from what each shard knows."""
+
+from gandy.core.merging import merge_status, merge_workers
+from gandy.core.requests import ForemanStatus, WorkerList, WorkerRow
+
+
+def a_worker(name: str, **changes: object) -> WorkerRow:
+    fields: dict[str, object] = {
+        "id": name,
+        "name": name,
+        "slots": 4,
+        "used": 1,
+        "running": 1,
+        "tags": (),
+        "connected": True,
+        "draining": False,
+        "silent_seconds": 2.0,
+    }
+    return WorkerRow(**fields | changes)  # type: ignore[arg-type]
+
+
+def test_what_a_worker_does_for_all_shards_is_added_up() -> None:
+    here = WorkerList((a_worker("a", connected=False), a_worker("b")))
+    others = [
+        WorkerList((a_worker("a", slots=6, used=2, calls=1, silent_seconds=1.0, problem="files"),)),
+        WorkerList(()),
+    ]
+    merged = merge_workers(here, others)
+    assert merged.rows == (
+        a_worker("a", slots=6, used=3, running=2, calls=1, silent_seconds=1.0, problem="files"),
+        a_worker("b"),
+    )
+
+
+def test_the_status_counts_the_jobs_of_all_shards_and_the_workers_once() -> None:
+    here = ForemanStatus("1", 5, 9.0, "x", "", (), False, 2, 8, 3, 1, 10, 3, assigned=2, shard=1)
+    other = ForemanStatus("1", 6, 9.0, "x", "", (), False, 2, 8, 1, 2, 20, 1, assigned=1, unreadable=1, shard=2)
+    merged = merge_status(here, [other])
+    assert (merged.workers, merged.slots, merged.used, merged.jobs) == (2, 8, 4, 3)
+    assert (merged.waiting, merged.running, merged.assigned, merged.unreadable) == (30, 4, 3, 1)
+    assert (merged.pid, merged.shard) == (5, 1)
