@@ -28,7 +28,7 @@ def make_crew_store(url: str) -> CrewStore | None:
 
     Raises: StoreError: it has no usable schema, or the driver is not installed.
     """
-    if not url.startswith(tuple(f"{kind}://" for kind in KINDS)):
+    if not _is_shared(url):
         return None
     parsed = parse_url(url)
     try:
@@ -36,6 +36,15 @@ def make_crew_store(url: str) -> CrewStore | None:
     except ImportError as error:
         raise StoreError(f"PostgreSQL needs one more package: pip install 'gandy[postgres]' ({error})") from None
     return PostgresCrew(parsed)
+
+
+def describe_store(url: str) -> str:
+    """Where jobs are kept, for people: without a password."""
+    return f"PostgreSQL at {parse_url(url)}" if _is_shared(url) else url
+
+
+def _is_shared(url: str) -> bool:
+    return url.startswith(tuple(f"{kind}://" for kind in KINDS))
 
 
 def _hide(url: str) -> str:
