@@ -11,7 +11,7 @@ from gandy.errors import StoreError
 from gandy.limits import MAX_SHARDS
 from gandy.store.crew import StoredRing
 from gandy.store.postgres.arguments import Arguments
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.schema import Schema
 from gandy.store.postgres.shard import PostgresStore
@@ -29,7 +29,7 @@ class PostgresCrew:
     def __init__(self, url: DatabaseUrl) -> None:
         self.url = url
         self._sql = Statements(url.schema)
-        self._connections = Connections(url)
+        self._connections = DatabaseConnections(url)
         self._schema = Schema(self._connections, self._sql)
         self.parts = Parts(self._connections, self._schema, self._sql)
         self._arguments = Arguments(self._connections, self._sql)

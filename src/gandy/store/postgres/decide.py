@@ -30,7 +30,7 @@ from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import Wall
 from gandy.store.law import first_state
-from gandy.store.postgres.shard_job import ShardJob, Standing, find_ranges
+from gandy.store.postgres.shard_job import JobStanding, ShardJob, find_ranges
 from gandy.store.postgres.undo import Undo
 from gandy.store.sqlite_lines import pack_lines
 
@@ -62,7 +62,7 @@ class Shard:
 
     def decide(self, records: Sequence[Record], make_key: Callable[[], int]) -> Decided:
         """The jobs that the records mean are loaded, unless there is none of that number. Raises: StoreError."""
-        batch = _Batch(self.jobs, self._uploads, make_key, self._undo)
+        batch = _Decider(self.jobs, self._uploads, make_key, self._undo)
         try:
             for record in records:
                 batch.apply(record)
@@ -97,7 +97,7 @@ def list_meant(records: Sequence[Record]) -> set[JobId]:
     return meant
 
 
-class _Batch:
+class _Decider:
     """The records of one commit."""
 
     def __init__(
@@ -214,7 +214,7 @@ class _Batch:
         else:
             self._rows["uploaded"].append((key,))
         self._append_lines(key, record.lines)
-        job = ShardJob(key, Standing(spec.tasks, spec.is_open, first_state(spec), spec.held, record.at))
+        job = ShardJob(key, JobStanding(spec.tasks, spec.is_open, first_state(spec), spec.held, record.at))
         self._undo.put(self._jobs, number, job)
         self._touched[number] = job
         self._rows["jobs"].append((number, key, record.key, record.at, msgspec.json.encode(spec)))
@@ -297,5 +297,5 @@ class _Batch:
             standing.is_done = False
 
 
-def _set_standing(job: ShardJob, standing: Standing) -> None:
+def _set_standing(job: ShardJob, standing: JobStanding) -> None:
     job.standing = standing

@@ -12,10 +12,10 @@ from gandy.core.rows import JobRow, RecoveredJob, Run, TaskRow, is_plain, take_p
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES, MAX_TASKS
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
-from gandy.store.postgres.assemble import Assembler, End
-from gandy.store.postgres.connections import Connection, Connections, fetch, fetch_one
+from gandy.store.postgres.assemble import Assembler, TaskEnd
+from gandy.store.postgres.connections import Connection, DatabaseConnections, fetch, fetch_one
 from gandy.store.postgres.decide import LONGEST_RUN
-from gandy.store.postgres.shard_job import ShardJob, Standing
+from gandy.store.postgres.shard_job import JobStanding, ShardJob
 from gandy.store.postgres.sql import Statements
 from gandy.store.specs import read_spec, unreadable_spec
 from gandy.store.sqlite_lines import unpack_lines
@@ -43,7 +43,7 @@ class Head(NamedTuple):
         return self.row.spec.tasks
 
 
-class Window(NamedTuple):
+class TaskRange(NamedTuple):
     """Some tasks of a job. `last` is the last task that it is about."""
 
     rows: list[TaskRow]  # of tasks that are no longer as submitted, in order; plain ones may be left out
@@ -63,7 +63,7 @@ class Loaded(NamedTuple):
 class Reader:
     """Every method that takes a connection expects a snapshot on it."""
 
-    def __init__(self, connections: Connections, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements) -> None:
         self._connections = connections
         self._sql = sql
 
@@ -125,9 +125,9 @@ class Reader:
         return found
 
     async def _load(self, db: Connection, head: Head) -> Loaded:
-        window = await self._read_window(db, head, 0, MAX_TASKS, is_short=True)
+        window = await self._read_range(db, head, 0, MAX_TASKS, is_short=True)
         row = head.row
-        standing = Standing(head.tasks, row.spec.is_open, row.state, row.held, row.changed)
+        standing = JobStanding(head.tasks, row.spec.is_open, row.state, row.held, row.changed)
         standing.counts = [getattr(row.counts, name) for name in Counts.__struct_fields__]
         standing.fresh, standing.number = head.fresh, head.number
         standing.is_done, standing.was_done = standing.is_final, head.was_done
@@ -154,7 +154,7 @@ class Reader:
         size = limit if states is None else max(limit, FIRST_WINDOW)
         while wanted and len(found) < limit and after < head.tasks:
             is_short = TaskState.FINISHED not in wanted
-            window = await self._read_window(db, head, after, min(after + size, head.tasks), is_short)
+            window = await self._read_range(db, head, after, min(after + size, head.tasks), is_short)
             found += _pick(window, head.fresh, wanted, after, limit - len(found))
             after = window.last
             size *= WINDOW_GROWTH if is_short else 1
@@ -185,7 +185,7 @@ class Reader:
             if head is None:
                 return []
             values = {"key": head.key, "after": task - 1, "last": task, "bytes": LAST_INTEGER}
-            ends = [End(*row[:-1]) for row in await fetch(db, self._sql["list_ends"], values)]
+            ends = [TaskEnd(*row[:-1]) for row in await fetch(db, self._sql["list_ends"], values)]
             assembler = await self._read_runs(db, head.key, task - 1, task)
             return list(assembler.make_attempts(task, ends, after))
 
@@ -200,9 +200,9 @@ class Reader:
 
         return unpack_lines(await self._connections.read(work), first, count)
 
-    # Windows
+    # Ranges of tasks
 
-    async def _read_window(self, db: Connection, head: Head, after: int, last: int, is_short: bool) -> Window:
+    async def _read_range(self, db: Connection, head: Head, after: int, last: int, is_short: bool) -> TaskRange:
         """What is known of a range of tasks. If it is short, plain tasks are in runs; else its end may be nearer."""
         last = min(last, head.tasks)
         values = {"key": head.key, "after": after, "last": last, "bytes": MAX_PAGE_BYTES}
@@ -217,7 +217,7 @@ class Reader:
                 values = {"key": head.key, "after": after, "last": last, "bytes": LAST_INTEGER}
                 ends = await fetch(db, self._sql["list_ends"], values)
         assembler = await self._read_runs(db, head.key, after, last)
-        return _make_window(assembler, [End(*row[:-1]) for row in ends], runs, after, last)
+        return _make_range(assembler, [TaskEnd(*row[:-1]) for row in ends], runs, after, last)
 
     async def _add_first_ends(self, db: Connection, key: int, ends: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Rows that tasks with other rows have, too: users may change a task before or after it simply finished."""
@@ -234,7 +234,9 @@ class Reader:
         return Assembler(claims, begins)
 
 
-def _make_window(assembler: Assembler, ends: list[End], runs: Iterable[Any] | None, after: int, last: int) -> Window:
+def _make_range(
+    assembler: Assembler, ends: list[TaskEnd], runs: Iterable[Any] | None, after: int, last: int
+) -> TaskRange:
     """Without runs, the ends of plain tasks are among the ends."""
     marks = bytearray(max(0, last - after))
     assembler.claims.mark(marks, after, _GIVEN)
@@ -256,7 +258,7 @@ def _make_window(assembler: Assembler, ends: list[End], runs: Iterable[Any] | No
     finished: tuple[Run, ...] = ()
     if runs is not None:
         finished = _take_plain(rows, marks, after)
-    return Window([row for _, row in sorted(rows.items())], finished, steps, marks, last)
+    return TaskRange([row for _, row in sorted(rows.items())], finished, steps, marks, last)
 
 
 def _take_plain(rows: dict[int, TaskRow], marks: bytearray, after: int) -> tuple[Run, ...]:
@@ -270,7 +272,7 @@ def _take_plain(rows: dict[int, TaskRow], marks: bytearray, after: int) -> tuple
     )
 
 
-def _pick(window: Window, fresh: TaskState, wanted: frozenset[TaskState], after: int, limit: int) -> list[TaskRow]:
+def _pick(window: TaskRange, fresh: TaskState, wanted: frozenset[TaskState], after: int, limit: int) -> list[TaskRow]:
     """The rows of a window in some states, those of tasks as submitted included."""
     rows = [row for row in window.rows if row.state in wanted]
     if fresh not in wanted:
