@@ -260,8 +260,8 @@ def _refuse_foreman(home: Path) -> None:
     found = CrewKeys.find(home / FOLDER / "foreman")
     if found is not None and found.has_joined:
         raise ConfigError(
-            f"this home is that of a foreman: 'gandy foreman drain' here, 'gandy key revoke {found.id}' at another foreman "
-            f"of the crew, and then remove {home / FOLDER}"
+            f"this home is that of a foreman: 'gandy foreman drain' here, 'gandy key revoke {found.id}' at another "
+            f"foreman of the crew, and then remove {home / FOLDER}"
         )
 
 
