@@ -53,7 +53,7 @@ def test_tasks_of_all_shards_share_the_slots(tmp_path: Path) -> None:
             crew.gate.touch()
             await until_async(lambda: len(one.reports) == len(two.reports) == 2)
             assert sorted(one.ended + two.ended) == [(1, 1), (1, 2), (2, 1), (2, 2)]
-            await until_async(lambda: two.capacities[-1].slots == SLOTS)
+            await until_async(lambda: two.capacities[-1].slots == SLOTS)  # soon, as no task waits for that
 
     run(test())
 
@@ -136,7 +136,8 @@ def test_an_active_shard_costs_no_message_for_each_task(tmp_path: Path) -> None:
             for first in range(1, 101, 20):
                 one.give(*(a_task(1, number, "true") for number in range(first, first + 20)))
                 await until_async(lambda count=first + 19: len(one.reports) == count)  # type: ignore[misc]
-            assert (one.capacities, two.capacities) == ([], [])
+            assert one.capacities == []
+            assert len(two.capacities) < 10
 
     run(test())
 

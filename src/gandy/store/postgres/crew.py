@@ -79,6 +79,12 @@ class PostgresCrew:
         )
         return CrewView(tuple(found), tuple(shards), next(row[9] for row in rows if row[0] == "ring"))
 
+    async def list_running(self, me: str) -> list[str]:
+        """The names of other foremen that were heard of within a lease."""
+        values = {"id": me, "lease": LEASE_SECONDS}
+        rows = await self._connections.read(lambda db: fetch(db, self._sql["list_foremen"], values))
+        return [name for (name,) in rows]
+
     async def leave(self, me: str) -> None:
         await self._repeat(lambda db: execute(db, self._sql["leave"], {"id": me}))
 

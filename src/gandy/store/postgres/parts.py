@@ -65,6 +65,7 @@ class Parts:
         """Raises: StoreError."""
         await self._write("drop_silent_foremen", {})
         await self._write("trim_ring", {})
+        await self._write("trim_drops", {})
         for family in RULES:
             await self._keep_family(family)
         await self.load()

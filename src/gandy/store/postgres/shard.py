@@ -33,7 +33,7 @@ COLUMNS: Final[Mapping[str, tuple[Pack, ...]]] = {
     "begins": (pack_int8s, pack_int4s, pack_int4s, pack_int4s),
     "ends": (pack_int8s, pack_int4s, pack_int4s, pack_int4s, pack_float8s, pack_byteas),
     "steps": (pack_int8s, *[pack_int4s] * 4, pack_float8s, pack_float8s, pack_int4s, pack_int4s, pack_byteas),
-    "results": (pack_int8s, pack_int4s, pack_int4s, pack_float8s, pack_byteas),
+    "results": (pack_int8s, pack_int4s, pack_int4s, pack_float8s, pack_byteas, pack_int4s),
     "lines": (pack_int8s, pack_int4s, pack_byteas),
     "uploads": (pack_int8s,),
     "uploaded": (pack_int8s,),
