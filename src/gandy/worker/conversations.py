@@ -129,9 +129,9 @@ class Conversations:
     def _open(self, shard: int, with_all_results: bool = False) -> None:
         conversation = self._make(self._make_dial)
         results = self._tasks.results
-        own = [result for result in results.left if with_all_results or read_shard(result) == shard]
-        results.left = [result for result in results.left if result not in own]
-        conversation.side.inherit(own)
+        others = () if with_all_results else [result for result in results.left if read_shard(result) != shard]
+        conversation.side.inherit(result for result in results.left if with_all_results or read_shard(result) == shard)
+        results.left = list(others)
         self.all.append(conversation)
         self._tasks.add_queue(conversation.queue, conversation.link)
         if shard != NO_SHARD:

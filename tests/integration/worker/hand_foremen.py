@@ -199,6 +199,7 @@ class HandCrew:
         self.folder = folder
         self.foremen: list[HandForeman] = []
         self.gate = folder / "gate"
+        self.workers: list[WorkerService] = []
 
     async def add(self, shard: int, process: str = "") -> HandForeman:
         """A foreman that runs this shard."""
@@ -233,6 +234,7 @@ class HandCrew:
         about = About(f"hut-{life}", "hut", SLOTS, ahead=50)
         reach = Reach(tuple(parse_address(f"unix:{path}") for path in paths))
         worker = WorkerService(reach, about, self.folder / "out", **more)
+        self.workers.append(worker)
         working = asyncio.create_task(worker.run())
         try:
             yield worker

@@ -1,6 +1,8 @@
 """A real worker that several real foremen share: rank and calls go across foremen."""
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,30 @@ def test_a_job_of_high_priority_goes_before_jobs_of_another_foreman(foremen: For
             assert (await later.wait(10)).state is JobState.FINISHED
 
     run(test())
+
+
+def nap(number: int) -> int:
+    time.sleep(0.002)
+    return -number
+
+
+def test_functions_of_two_foremen_wait_in_no_slot_that_is_not_theirs(foremen: Foremen) -> None:
+    """The functions of one foreman wait in slot processes behind others. A better one of the other goes before them."""
+
+    async def test() -> None:
+        async with a_crew(foremen, slots=2) as (one, other):
+            low = asyncio.ensure_future(_collect(one.map(nap, range(1500))))
+            await asyncio.sleep(0.3)
+            for number in range(20):
+                assert await other.functions(priority=1).run(nap, number) == -number
+                assert not low.done()
+            assert await low == [-number for number in range(1500)]
+
+    run(test())
+
+
+async def _collect(values: AsyncIterator[int]) -> list[int]:
+    return [value async for value in values]
 
 
 def test_a_large_task_of_another_foreman_gets_the_whole_worker(foremen: Foremen) -> None:
