@@ -14,7 +14,7 @@ from gandy.core.withdrawal import Withdrawal
 from gandy.errors import OutcomeUnknown, ShardLost, StoreError
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
-from gandy.foreman.shard import Shard
+from gandy.foreman.shard import ServedShard
 from gandy.moments import LONG_AGO
 from gandy.store.base import Store
 
@@ -57,7 +57,9 @@ class Committer:
 
     listener: CommitListener
 
-    def __init__(self, foreman: Foreman, store: Store, standing: Standing, clock: ForemanClock, shard: Shard) -> None:
+    def __init__(
+        self, foreman: Foreman, store: Store, standing: Standing, clock: ForemanClock, shard: ServedShard
+    ) -> None:
         self.store = store
         self._shard = shard
         self.standing = standing

@@ -13,13 +13,16 @@ from gandy.config import Address
 from gandy.core.shards import ForemanPlace
 from gandy.errors import StoreError
 from gandy.foreman.arguments import CrewArguments
+from gandy.foreman.audit import Audit
 from gandy.foreman.clock import read_boot
+from gandy.foreman.crew_audit import CrewAudit
 from gandy.foreman.hosting import Hosting
 from gandy.foreman.job_source import MakeServer, make_foreman_id
-from gandy.foreman.ring_table import RingTable
+from gandy.foreman.ring_table import OtherIdentity, RingTable
 from gandy.foreman.server import Server
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_PLACES
+from gandy.net.links import OWNER
 from gandy.reach import Reach
 from gandy.store.crew import CrewStore
 
@@ -31,39 +34,77 @@ HAND_OVER_SECONDS: Final = 5.0  # that other foremen have to take over, when thi
 class CrewMember:
     """Implements `foreman.job_source.JobSource`."""
 
-    def __init__(self, crew: CrewStore, home: str, keys: ForemanKeys, stop: Callable[[], None]) -> None:
-        """`stop`: the program must stop; if `must_restart` is set, it must start again then."""
+    def __init__(
+        self,
+        crew: CrewStore,
+        home: str,
+        keys: ForemanKeys,
+        audit: Audit,
+        stop: Callable[[], None],
+        fail: Callable[[], None],
+    ) -> None:
+        """`stop`: the program must stop; if `must_restart` is set, it must start again then. `fail`: it must not."""
         name = socket.gethostname()
         self.foreman = make_foreman_id()
         self.arguments = CrewArguments(crew)
         self.must_restart = False  # another foreman has taken over the shard that our clients talk to
         me = ForemanPlace(self.foreman, name, __version__, (), read_boot())
-        self.hosting = Hosting(crew, me, home, self._make_reach, self._on_ring, self._restart, stop)
+        self.hosting = Hosting(crew, me, home, self._make_reach, self._restart, stop)
         self._crew = crew
         self._keys = keys
+        self._audit = audit
+        self._crew_audit = CrewAudit(crew.note_audit, self._note_lost)
         self._stop = stop
-        self._beating: asyncio.Task[None] | None = None
+        self._fail = fail
+        self._loops: list[asyncio.Task[None]] = []
 
     async def open(self, make_server: MakeServer, is_on_network: bool) -> Server:
         await self._crew.open()
-        if is_on_network:  # peers on this machine need no keys
+        self._share_audit()
+        await self._share_keys(is_on_network)
+        server = await self.hosting.start(make_server)
+        server.requests.key_requests.list_other_places = self.hosting.list_other_places
+        server.requests.key_requests.list_crew_audit = self._crew.list_audit
+        return server
+
+    def _share_audit(self) -> None:
+        self._loops.append(asyncio.create_task(self._crew_audit.run()))
+        self._audit.foreman = self.hosting.me.name
+        self._audit.on_line = self._crew_audit.add
+
+    def _note_lost(self, count: int) -> None:
+        self._audit.note("left lines out of the crew's audit", OWNER, count=count)
+
+    async def _share_keys(self, is_on_network: bool) -> None:
+        """Use the keys of the crew. A foreman of another identity may run if it needs none. Raises: ConfigError."""
+        try:
             await self._keys.share_ring(RingTable(self._crew, self._keys.fingerprint))
-            self._keys.kept.on_change = self.hosting.nudge_all
-        return await self.hosting.start(make_server)
+        except OtherIdentity:
+            if is_on_network:
+                raise
+            return
+        self._keys.kept.on_change = self.hosting.spread
+        self._keys.kept.on_revoked.append(self._on_revoked)
+        self.hosting.on_ring_version = self._keys.kept.on_version
+
+    def _on_revoked(self, fingerprint: str) -> None:
+        if self._keys.own is not None and fingerprint == self._keys.own.fingerprint:
+            log.critical("the key of this foreman was revoked, so it stops")
+            self._fail()
 
     async def announce(self, places: tuple[str, ...]) -> None:
         self.hosting.me = replace(self.hosting.me, places=places[:MAX_PLACES])
         await self.hosting.look()
-        self._beating = asyncio.create_task(self.hosting.run())
+        self._loops.append(asyncio.create_task(self.hosting.run()))
 
     def find_server(self, shard: int | None) -> Server | None:
         return self.hosting.find_server(shard)
 
     async def halt(self) -> None:
         """Renew no lease, and take over nothing more."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
 
     async def leave(self) -> None:
         await self.halt()
@@ -78,16 +119,14 @@ class CrewMember:
             log.warning("other foremen take over when our leases expire: the database did not answer in time")
 
     async def close(self) -> None:
+        await self.halt()
         await self.hosting.stop()
+        await self._crew_audit.close()
         await self._crew.close()
 
     def _make_reach(self, places: tuple[Address, ...]) -> Reach:
         """How this foreman reaches another one, or a shard of one."""
         return Reach(places, self._keys.own)
-
-    async def _on_ring(self, version: int) -> None:
-        if self._keys.kept.is_shared:
-            await self._keys.kept.on_version(version)
 
     def _restart(self) -> None:
         self.must_restart = True

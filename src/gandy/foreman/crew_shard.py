@@ -41,7 +41,7 @@ class Crew(Protocol):
 
 
 class CrewShard:
-    """Implements `foreman.shard.Shard`."""
+    """Implements `foreman.shard.ServedShard`."""
 
     def __init__(self, crew: Crew, lease: Lease, guard: LeaseGuard, elsewhere: Mapping[JobId, JobState]) -> None:
         self.number = lease.shard

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Protocol
 
 from gandy.core.rows import Recovered
-from gandy.foreman.arguments import Arguments, FileArguments
+from gandy.foreman.arguments import ArgumentStore, FileArguments
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard, WholeCrew
+from gandy.foreman.shard import ServedShard, WholeCrew
 from gandy.store.base import Store
 
-MakeServer = Callable[[Store, Recovered, Shard], Awaitable[Server]]  # which is started
+MakeServer = Callable[[Store, Recovered, ServedShard], Awaitable[Server]]  # which is started
 
 ARGUMENTS_NAME = "arguments"
 
@@ -26,7 +26,10 @@ class JobSource(Protocol):
     """One for each foreman program."""
 
     foreman: str  # our id, new for each start
-    arguments: Arguments
+
+    @property
+    def arguments(self) -> ArgumentStore:
+        """Where large arguments of function tasks are kept."""
 
     async def open(self, make_server: MakeServer, is_on_network: bool, /) -> Server:
         """Open it, and return the server for our clients. Raises: StoreError, ConfigError."""

@@ -22,7 +22,7 @@ from gandy.foreman.crew_member import CrewMember
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
 from gandy.foreman.job_source import JobSource, OwnStore
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard
+from gandy.foreman.shard import ServedShard
 from gandy.interfaces import find_ip, is_local, list_reachable
 from gandy.keys.ensemble import open_own_key
 from gandy.keys.files import make_private_folder
@@ -33,7 +33,7 @@ from gandy.net.exposure import describe_audience
 from gandy.net.links import OWNER
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
-from gandy.store import make_crew_store, make_store
+from gandy.store import describe_store, make_crew_store, make_store
 from gandy.store.base import Store
 from gandy.store.lock import FileLock
 
@@ -65,10 +65,14 @@ def refuse_plain(doors: Doors, insecure: bool) -> None:
         raise ConfigError(f"{' and '.join(plain)} {NO_KEYS}. With keys: --listen tcp://HOST:PORT")
 
 
+def needs_keys(doors: Doors) -> bool:
+    """True if peers from the network connect with keys."""
+    return any(parse_address(each).scheme == "tcp" for each in doors.listen)
+
+
 def refuse_lonely(keys: ForemanKeys, store: str, doors: Doors) -> None:
     """Refuse to pose as a crew that is elsewhere, without its jobs and keys. Raises: ConfigError."""
-    listens = any(parse_address(each).scheme == "tcp" for each in doors.listen)
-    if listens and keys.has_joined and keys.own is not None and not store.startswith("postgres"):
+    if needs_keys(doors) and keys.has_joined and keys.own is not None and not store.startswith("postgres"):
         crew = keys.own.about.addresses[0]
         raise ConfigError(
             f"this home is a foreman's of the crew at {crew}: name its database, --store postgresql://..."
@@ -95,7 +99,9 @@ class ForemanProgram:
         self.has_failed = False
         self.server: Server
         crew = make_crew_store(self.store_name)
-        self.member = None if crew is None else CrewMember(crew, home, self.keys, self._stop_soon)
+        self.member = (
+            None if crew is None else CrewMember(crew, home, self.keys, self.audit, self._stop_soon, self._fail)
+        )
         self._source: JobSource = self.member or OwnStore(make_store(self.store_name), home)
         self._policy = policy
         self._keep_results = keep_results
@@ -111,8 +117,7 @@ class ForemanProgram:
         # One foreman per home, even if two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
-            is_on_network = any(parse_address(each).scheme == "tcp" for each in doors.listen)
-            self.server = await self._source.open(self._make_server, is_on_network)
+            self.server = await self._source.open(self._make_server, needs_keys(doors))
             self._clock = self.server.clock
             await self._open_doors(doors)
             await self._source.announce(self._list_places())
@@ -140,7 +145,7 @@ class ForemanProgram:
     def _stop_soon(self) -> None:
         self.server.requests.should_stop.set()
 
-    async def _make_server(self, store: Store, recovered: Recovered, shard: Shard) -> Server:
+    async def _make_server(self, store: Store, recovered: Recovered, shard: ServedShard) -> Server:
         """Raises: StoreError."""
         for problem in recovered.problems:
             log.error("%s", problem)
@@ -152,7 +157,7 @@ class ForemanProgram:
             name=socket.gethostname(),
             version=__version__,
             pid=os.getpid(),
-            store=self.store_name,
+            store=describe_store(self.store_name),
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
         )
@@ -270,7 +275,7 @@ async def _run(program: ForemanProgram, doors: Doors) -> int:
     log.info(
         "the foreman listens at %s and keeps jobs in %s",
         " and ".join(program.server.standing.listening),
-        program.store_name,
+        describe_store(program.store_name),
     )
     program.warn()
     await program.wait()

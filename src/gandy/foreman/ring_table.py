@@ -3,8 +3,6 @@
 Each save replaces exactly the version that was loaded: of two foremen that change it at once, one loads it again.
 """
 
-from typing import Final
-
 import msgspec
 from msgspec import Struct
 
@@ -12,9 +10,15 @@ from gandy.core.keyring import RingState
 from gandy.errors import ConfigError, StoreError
 from gandy.store.crew import CrewStore, StoredRing
 
-OTHER_IDENTITY: Final = (
-    "this database belongs to a crew with another identity: run 'gandy invite --foreman' there and 'gandy join' here"
-)
+
+class OtherIdentity(ConfigError):
+    """The crew of the database has another identity than this home."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this database belongs to a crew with another identity: "
+            "run 'gandy invite --foreman' there and 'gandy join' here"
+        )
 
 
 class CrewRing(Struct, frozen=True):
@@ -35,7 +39,7 @@ class RingTable:
         self.version = 0  # that we loaded or saved last
 
     async def load(self) -> RingState | None:
-        """Raises: StoreError; ConfigError, if it is another crew's."""
+        """Raises: StoreError, OtherIdentity."""
         stored = await self._store.load_ring()
         if stored.version == self.version:
             return None
@@ -44,7 +48,7 @@ class RingTable:
         except msgspec.DecodeError as error:
             raise StoreError(f"the keys of the crew, in the database, are damaged: {error}") from None
         if found.identity != self._identity:
-            raise ConfigError(OTHER_IDENTITY)
+            raise OtherIdentity
         self.version = stored.version
         return found.ring
 

@@ -17,7 +17,7 @@ from gandy.core.roles import CrewRole
 from gandy.core.rows import Recovered
 from gandy.core.snapshot import restore
 from gandy.core.standing import Standing
-from gandy.foreman.arguments import Arguments
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.audit import Audit
 from gandy.foreman.audited_peers import AuditedPeers
 from gandy.foreman.call_timers import CallTimers
@@ -26,7 +26,7 @@ from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
 from gandy.foreman.dependencies import follow_other_shards
 from gandy.foreman.requests import Requests
-from gandy.foreman.shard import Shard, WholeCrew
+from gandy.foreman.shard import ServedShard, WholeCrew
 from gandy.foreman.timers import JobTimers, drop_old_values
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_SILENT_LINKS
@@ -51,8 +51,8 @@ class Server:
         standing: Standing,
         audit: Audit,
         keys: ForemanKeys,
-        arguments: Arguments,
-        shard: Shard | None = None,
+        arguments: ArgumentStore,
+        shard: ServedShard | None = None,
     ) -> None:
         """`shard`: of the jobs of a crew with many foremen."""
         self.shard = shard or WholeCrew()

@@ -14,7 +14,7 @@ from gandy.ids import JobId
 CrewRequest = ask.ListForemen | ask.DrainForeman | ask.LookAtShards
 
 
-class Shard(Protocol):
+class ServedShard(Protocol):
     """One for each server."""
 
     number: int

@@ -128,6 +128,11 @@ class ForemanKeys:
                     await self._add_home_key(role)
             if self.own is None or self.ring.find(self.own.fingerprint) is None:
                 self.own = await self._add_home_key(CrewRole.FOREMAN)
+            if self.is_revoked:
+                raise ConfigError(
+                    "the key of this foreman was revoked: 'gandy invite --foreman' at another one and 'gandy join' "
+                    "here give it a new one"
+                )
         except OSError as error:
             raise ConfigError(f"cannot save keys in {self.folder}: {error}") from None
 

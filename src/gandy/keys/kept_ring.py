@@ -121,16 +121,18 @@ class KeptRing:
 
     async def look(self, seconds: float | None = None) -> None:
         """Renew our copy of a shared ring, as it is now or later. Wait so long at most: then the copy stays old."""
-        if not self._place.is_shared:
-            return
+        if self._place.is_shared:
+            await asyncio.wait((self._begin_look(),), timeout=seconds)  # unlike `await`, it does not cancel the look
+
+    def on_version(self, version: int) -> None:
+        """The database has this version of the ring now: renew our copy soon, if it is another one."""
+        if self._place.is_shared and version != self._place.version:
+            self._begin_look()
+
+    def _begin_look(self) -> "asyncio.Task[None]":
         if self._next_look is None:  # else it has not begun, so it is ours as well
             self._next_look = asyncio.create_task(self._look())
-        await asyncio.wait((self._next_look,), timeout=seconds)  # unlike `await`, it does not cancel the look
-
-    async def on_version(self, version: int) -> None:
-        """The database has this version of the ring now."""
-        if version != self._place.version:
-            await self.look()
+        return self._next_look
 
     async def _look(self) -> None:
         async with self._changing:

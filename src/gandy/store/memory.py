@@ -119,15 +119,15 @@ class MemoryStore:
         found = self._jobs.get(job)
         return None if found is None else found.as_row()
 
+    async def find_submission(self, key: int) -> JobId | None:
+        return self._submissions.get(key)
+
     async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
         return {job: self._jobs[job].state for job in jobs if job in self._jobs}
 
     async def load_job(self, job: JobId) -> RecoveredJob | None:
         found = self._jobs.get(job)
         return None if found is None else found.recover()
-
-    async def find_submission(self, key: int) -> JobId | None:
-        return self._submissions.get(key)
 
     async def find_shard(self, job: JobId) -> int | None:
         return NO_SHARD if job in self._jobs else None

@@ -97,7 +97,9 @@ class Conversation:
         inputs = FunctionInputs(self._send_fetch)
         begun = BegunReporter(tasks.runner.running, self._is_ours, self._report_ends, self._send_begun)
         self.queue = TaskQueue(self.side, inputs, begun)
-        self._capacity = CapacityReporter(self.queue, self._find_capacity, self._send_capacity)
+        self._capacity = CapacityReporter(
+            self.queue, self._find_capacity, self._send_capacity, lambda: self.calls.slots.wanted > 0
+        )
         self._about = about
         self._tasks = tasks
         self._reader = reader
@@ -232,13 +234,16 @@ class Conversation:
         self.link.send_ready(hold_results=True)
 
     def _find_capacity(self) -> Capacity:
-        """How many slots tasks of this foreman may use now, with those that its own calls borrow."""
+        """How many slots tasks of this foreman may use now, with those that its own calls borrow from them."""
         problem = self._tasks.throttle.problem
-        # A foreman that has and wants nothing here sees all slots, so that its calls and its next tasks find some.
-        is_alone = len(self._tasks.scheduler.queues) == 1 or self.queue.is_idle
-        slots = self._tasks.throttle.slots if is_alone else self.queue.capacity
-        slots = min(self.side.slots.limit, slots + self.calls.slots.borrowed)
-        return Capacity(slots, 0 if problem else self._about.ahead, problem[:MAX_PROBLEM])
+        calls = self.calls.slots
+        if len(self._tasks.scheduler.queues) == 1:
+            slots = self._tasks.throttle.slots + calls.borrowed
+        else:
+            # Tasks of other foremen may still have the slots that its calls want: it cannot know.
+            free = max(0, self._about.slots - self._tasks.scheduler.busy)
+            slots = self.queue.capacity + max(calls.in_use - calls.reserved, min(calls.wanted, free), 0)
+        return Capacity(min(self.side.slots.limit, slots), 0 if problem else self._about.ahead, problem[:MAX_PROBLEM])
 
 
 def _read_retraction(payload: bytes) -> tuple[AttemptKey, ...]:

@@ -100,7 +100,8 @@ class Conversations:
             log.warning("a foreman at a place of shard %d has shard %d; trying again", conversation.shard, here)
             conversation.link.leave()
             return
-        self._reach.remember_foremen(directory.foremen, read_wall())
+        if directory.foremen != self._routes.foremen:  # each foreman says so, again and again
+            self._reach.remember_foremen(directory.foremen, read_wall())
         self._apply(self._routes.on_directory(directory))
         self._close_retired()
 

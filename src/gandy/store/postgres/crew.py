@@ -62,6 +62,7 @@ class PostgresCrew:
             "id": me.id,
             "name": me.name,
             "version": me.version,
+            "machine": me.machine,
             "places": list(me.places),
             "is_leaving": me.is_leaving,
             "lease": LEASE_SECONDS,
@@ -69,14 +70,20 @@ class PostgresCrew:
         rows = await self._repeat(lambda db: fetch(db, self._sql["beat"], values))
         for row in rows:
             if row[0] == "part":
-                self.parts.note(row[1], row[7])
+                self.parts.note(row[1], row[8])
         foremen = [_to_foreman(row) for row in rows if row[0] == "foreman"]
         found = sorted([me, *foremen], key=lambda foreman: foreman.id)
         shards = sorted(
             (Lease(shard, epoch, owner, left) for kind, owner, *_, left, shard, epoch in rows if kind == "shard"),
             key=lambda lease: lease.shard,
         )
-        return CrewView(tuple(found), tuple(shards), next(row[8] for row in rows if row[0] == "ring"))
+        return CrewView(tuple(found), tuple(shards), next(row[9] for row in rows if row[0] == "ring"))
+
+    async def list_running(self, me: str) -> list[str]:
+        """The names of other foremen that were heard of within a lease."""
+        values = {"id": me, "lease": LEASE_SECONDS}
+        rows = await self._connections.read(lambda db: fetch(db, self._sql["list_foremen"], values))
+        return [name for (name,) in rows]
 
     async def leave(self, me: str) -> None:
         await self._repeat(lambda db: execute(db, self._sql["leave"], {"id": me}))
@@ -147,5 +154,5 @@ class PostgresCrew:
 
 
 def _to_foreman(row: tuple[Any, ...]) -> ForemanPlace:
-    _, name_of_start, name, version, places, is_leaving, silent, _, _ = row
-    return ForemanPlace(name_of_start, name, version, tuple(places), is_leaving, silent)
+    _, name_of_start, name, version, machine, places, is_leaving, silent, _, _ = row
+    return ForemanPlace(name_of_start, name, version, tuple(places), machine, is_leaving, silent)

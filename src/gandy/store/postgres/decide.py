@@ -165,7 +165,8 @@ class _Batch:
         job.standing.changed = at = record.at
         ending = record.ending
         if ending.result:
-            self._rows["results"].append((job.key, task, attempt, at, ending.result))
+            drops = len(self._rows["drops"])  # in this commit, before this result
+            self._rows["results"].append((job.key, task, attempt, at, ending.result, drops))
             ending = replace(ending, result=b"")
         packed = _encode_ending(ending)
         if record.failures or record.crashes or record.due:

@@ -220,8 +220,8 @@ class Reader:
         return _make_window(assembler, [End(*row[:-1]) for row in ends], runs, after, last)
 
     async def _add_first_ends(self, db: Connection, key: int, ends: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Rows that tasks with other rows have, too: users may change a task that simply finished."""
-        changed = sorted({row[0] for row in ends if row[1] == 1 and row[2] > 0})
+        """Rows that tasks with other rows have, too: users may change a task before or after it simply finished."""
+        changed = sorted({row[0] for row in ends if row[1] < 2})
         if not changed:
             return ends
         values = {"key": key, "tasks": pack_int4s(changed)}

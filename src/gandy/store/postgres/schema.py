@@ -7,10 +7,9 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-import psycopg
-
 from gandy.errors import StoreError
 from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.explain import Locked
 from gandy.store.postgres.sql import Statements
 
 log = logging.getLogger("gandy.store")
@@ -27,6 +26,9 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "commits": ("commits",),
     "audit": ("audit",),
 }
+
+# For the lock that dropping a part needs. Commits wait behind it: it must be short beside what users notice.
+LOCK_TIMEOUT_MS: Final = 50
 
 KEY_BITS: Final = 40  # of a key, for its serial: a trillion jobs. The bits above are the part of the job
 
@@ -133,7 +135,7 @@ class Schema:
         ]
 
     async def drop_part(self, family: str, part: int) -> bool:
-        """Drop a part whole. False: a transaction uses it now; nothing waited for that."""
+        """Drop a part whole. False: a transaction uses it now, and nothing was done."""
 
         async def work(db: Connection) -> None:
             await execute(db, self._sql["lock_schema"], {"schema": self._name})
@@ -144,12 +146,6 @@ class Schema:
 
         try:
             await self._connections.transact(work)
-        except StoreError as error:
-            if isinstance(error.__context__, psycopg.errors.LockNotAvailable):
-                return False
-            raise
+        except Locked:
+            return False
         return True
-
-
-# For the lock that dropping a part needs. Commits wait behind it: it must be short beside what users notice.
-LOCK_TIMEOUT_MS: Final = 50

@@ -13,6 +13,7 @@ CREATE TABLE {schema}.foremen (
     id text PRIMARY KEY,
     name text NOT NULL,
     version text NOT NULL,
+    machine text NOT NULL,
     places text[] NOT NULL,
     is_leaving boolean NOT NULL,
     seen timestamptz NOT NULL
