@@ -12,7 +12,6 @@ import gandy
 from gandy import AsyncClient
 from gandy.client import link, output, repeats
 from gandy.client.aio_job import PAGE
-from gandy.client.repeats import growing
 from gandy.config import Address
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
@@ -489,11 +488,6 @@ def test_foreman_is_found_by_word_then_environment_then_home() -> None:
     assert find_reach(None, environ, "linux").places == (Address("tcp", "far", 1),)
     home = {"GANDY_HOME": "/home/x"}
     assert find_reach(None, home, "linux").places == (Address("unix", "/home/x/foreman.sock"),)
-
-
-def test_pauses_grow_to_the_last_one() -> None:
-    pauses = growing(1.0, 5.0)
-    assert [next(pauses) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
 def test_package_gives_its_clients_when_asked() -> None:
