@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -159,7 +159,7 @@ class Postgres:
         if self._enter is _become_nobody:
             os.chown(self.folder, NOBODY, NOBODY)
         options = ["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={USER}"]
-        command = [self._programs / "initdb", *options, "-D", self.folder / "data"]
+        command: list[str | Path] = [self._programs / "initdb", *options, "-D", self.folder / "data"]
         done = subprocess.run(
             command, preexec_fn=self._enter, capture_output=True, cwd=self.folder, env=_make_environment(), check=False
         )
@@ -245,10 +245,8 @@ def _answers(path: Path) -> bool:
 
 
 def _kill(pid: int, how: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError):  # it ended meanwhile
         os.kill(pid, how)
-    except ProcessLookupError:
-        pass  # it ended meanwhile
 
 
 def _find_free_port() -> int:

@@ -31,6 +31,7 @@ from gandy.core.steps import (
     Look,
     ManageKeys,
     Note,
+    OwnStep,
     Question,
     Step,
     StopProgram,
@@ -106,7 +107,7 @@ class ServedForeman:
     def _ask_crew(self, step: CrewStep) -> Any:
         return self.other_shards if isinstance(step, AskShards) else step.request
 
-    def _perform(self, step: Step) -> Any:
+    def _perform(self, step: OwnStep) -> Any:
         if isinstance(step, DrawIdentity):
             return IDENTITY
         if isinstance(step, Look):

@@ -1,6 +1,7 @@
 """Where gandy keeps its files, and how addresses are written. Reads no file and opens no socket."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gandy.errors import ConfigError
@@ -14,6 +15,13 @@ NETWORK: Final = ("tcp", "plain")
 
 # Bytes. The kernel's own limit for the path of a unix socket, less its final zero.
 LONGEST_SOCKET_PATH: Final = 107
+
+
+# Where foremen are, as users write it: an address, several with commas between them, or a sequence of such texts.
+Addresses = str | Sequence[str]
+
+# A comma that certainly ends an address, because another one with a scheme follows.
+_SURE_COMMA: Final = re.compile(r",\s*(?=(?:unix|ensemble):|(?:tcp|plain)://)")
 
 
 class Address(NamedTuple):
@@ -62,6 +70,26 @@ def parse_address(text: str) -> Address:
     if not host or "/" in rest or not port.isdecimal() or int(port) > 0xFFFF:
         raise ConfigError(f"{text!r} is not an address; write unix:PATH or tcp://HOST:PORT")
     return Address(scheme, host, int(port))
+
+
+def parse_addresses(texts: Addresses) -> tuple[Address, ...]:
+    """Parse addresses that a user wrote, in their order, each once. Empty texts are skipped.
+
+    A comma ends an address. The path of a unix socket and the name of an ensemble may have commas, so after these, only
+    a comma with unix:, tcp://, plain:// or ensemble: behind it does.
+
+    Raises: ConfigError.
+    """
+    written = (texts,) if isinstance(texts, str) else texts
+    return tuple(dict.fromkeys(parse_address(each) for text in written if text for each in _split(text)))
+
+
+def _split(text: str) -> Iterator[str]:
+    for part in _SURE_COMMA.split(text):
+        if part.startswith(("unix:", "ensemble:")):
+            yield part
+        else:
+            yield from map(str.strip, part.split(","))
 
 
 def _parse_ensemble(name: str) -> Address:

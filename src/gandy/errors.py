@@ -7,6 +7,7 @@ GandyError
 │   └── NothingListens            no program listens at any address of the foreman: it does not run
 ├── JobError
 │   ├── JobNotFound
+│   ├── JobMoved                  another foreman is taking over the job; try again
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
 ├── CallError
@@ -27,6 +28,7 @@ GandyError
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
 └── StoreError                the store cannot do it now: full, locked, damaged, too new
+    ├── OutcomeUnknown        the answer to a commit was lost: commit the same records again, to find out
     └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
 """
 
@@ -94,6 +96,11 @@ class LinkError(GandyError):
 class NothingListens(LinkError):
     """No program listens at any address of the foreman."""
 
+    def __init__(self, places: tuple[str, ...], hint: str) -> None:
+        super().__init__(f"no foreman is running at {' or '.join(places)}; {hint}")
+        self.places = places
+        self.hint = hint
+
 
 class Rejected(GandyError):
     """The foreman understood, and refuses. Asking again will not help."""
@@ -113,6 +120,12 @@ class JobError(GandyError):
 
 class JobNotFound(JobError):
     """No such job, or no such task in it."""
+
+
+class JobMoved(JobError):
+    """Another foreman is taking over the job, and can be asked soon."""
+
+    retryable = True
 
 
 class TaskFailed(JobError):
@@ -148,6 +161,14 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class OutcomeUnknown(StoreError):
+    """The answer to a commit was lost. It may have been done: the same records must be committed again, and then the
+    store finds out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 class ShardLost(StoreError):

@@ -27,6 +27,7 @@ from joblib.parallel import (
 from gandy.client import Client
 from gandy.client.futures import FunctionFuture
 from gandy.client.options import FunctionOptions
+from gandy.config import Addresses
 from gandy.errors import ConfigError
 from gandy.functions.tag import PYTHON_TAG
 from gandy.worker.table import SLOT_MARK
@@ -46,7 +47,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
     supports_retrieve_callback = True
     default_n_jobs = -1
 
-    def __init__(self, nesting_level: int | None = None, foreman: str | None = None, **options: Any) -> None:
+    def __init__(self, nesting_level: int | None = None, foreman: Addresses | None = None, **options: Any) -> None:
         super().__init__(nesting_level=nesting_level)
         unknown = set(options) - OPTIONS
         if unknown:
@@ -133,7 +134,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
 class _Crew:
     """The client and the function set of one `Parallel` call or `with Parallel(...)` block. Raises: LinkError."""
 
-    def __init__(self, foreman: str | None, options: dict[str, Any]) -> None:
+    def __init__(self, foreman: Addresses | None, options: dict[str, Any]) -> None:
         self._client = Client(foreman).__enter__()
         self._functions = self._client.functions(**options)
         # joblib's callbacks fetch the next items and pickle them, which must not block the client's loop.

@@ -217,6 +217,10 @@ MAX_PLACES: Final = 8
 # Bytes that may wait in our memory for a peer that does not read. Beyond that, the link is cut.
 MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
 
+# Keys of submitted jobs that a foreman has in memory, a hundred bytes each: if a request comes twice, over a link that
+# broke and over the next one, it does so within seconds.
+MAX_SUBMISSIONS: Final = 10_000
+
 # Jobs whose lines one client may be sending in parts at the same time.
 MAX_UPLOADS: Final = 16
 
@@ -244,6 +248,13 @@ MAX_AUDIT_BYTES: Final = 50_000_000
 MAX_AUDIT_REFUSALS: Final = 20
 MAX_AUDIT_TEXT: Final = 500
 
+# Characters of a line of the audit: a dozen values, with characters that JSON escapes.
+MAX_AUDIT_LINE: Final = 65_536
+
+# Lines of the audit that wait while the crew's database is away, a few megabytes, and those that are sent at a time.
+MAX_AUDIT_WAITING: Final = 10_000
+MAX_AUDIT_BATCH: Final = 500
+
 # Bytes of inputs that are read ahead, and of those that were just added: most of them are sent to workers next.
 MAX_CACHED_INPUT_BYTES: Final = 32_000_000
 MAX_NEW_INPUT_BYTES: Final = 16_000_000
@@ -252,6 +263,9 @@ MAX_NEW_INPUT_BYTES: Final = 16_000_000
 
 # Bytes of one frame of a call: two names with their lengths, a time, and a piece of arguments or of a value.
 MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + 8 + MAX_PIECE_BYTES
+
+# Bytes of a peer that are kept while the crew's database is asked about its key: those that came with the handshake.
+MAX_EARLY_BYTES: Final = 256 * 1024
 
 # Characters of a token, and bytes of a request or an answer about joining: unknown peers send them.
 MAX_TOKEN: Final = 4_096

@@ -7,18 +7,22 @@ identity of the crew over the network, and by the owner of the socket on a unix 
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping
-from itertools import zip_longest
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from itertools import groupby, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from gandy.config import SOCKET_NAME, Address, find_home, parse_address
+from gandy.config import SOCKET_NAME, Address, Addresses, find_home, parse_address, parse_addresses
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed, NothingListens
 from gandy.keys.crew import CREW, CrewKeys
 from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import lock_folder
+from gandy.limits import MAX_FOREMAN_ADDRESSES
+from gandy.moments import Wall
 from gandy.net.links import is_foreign
+from gandy.net.race import AllFailed, race
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 from gandy.wire import server_names
 from gandy.wire.joining import ALPN_NATIVE
@@ -29,16 +33,33 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 5.0
 BACKLOG_PAUSE: Final = 0.01  # seconds
 
+# Seconds after which the next place is tried, too: a machine that is gone may not even refuse.
+STAGGER_SECONDS: Final = 0.3
+
+# Seconds for which a peer relies on what it has learned about the foremen of its crew.
+LEARN_SECONDS: Final = 86_400.0
+
+TOO_LATE: Final = "another place was quicker"
+
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class Reach:
-    """Places where the foreman may be, the most likely first, and our key."""
+    """Places where foremen of the crew may be, the most likely first, and our key."""
 
-    def __init__(self, places: tuple[Address, ...], keys: CrewKeys | None = None, insecure: bool = False) -> None:
+    def __init__(
+        self,
+        places: tuple[Address, ...],
+        keys: CrewKeys | None = None,
+        insecure: bool = False,
+        is_chosen: bool = True,
+    ) -> None:
+        """`is_chosen`: the user said where to look."""
         self.places = places
         self.keys = keys
         self._insecure = insecure  # discovery may return foremen without TLS
+        self._is_chosen = is_chosen
+        self._first_places = places
         self._context: ssl.SSLContext | None = None
         self.ensemble: Ensemble | None = None  # if this process is in one already, the foreman is searched there
 
@@ -46,31 +67,62 @@ class Reach:
         return " or ".join(map(str, self.places))
 
     async def dial(self, make: Callable[[Address], P]) -> P:
-        """Connect to the foreman, with the protocol that `make` makes.
+        """Connect to the first foreman that answers, with the protocol that `make` makes. It makes one only.
 
         Raises: LinkError: no foreman is there, or the wrong one. ConfigError: trying again does not help.
         """
-        problems: list[LinkError] = []
-        for place in self.places:
-            try:
-                return await (self._seek(place, make) if place.scheme == "ensemble" else self._try(place, make))
-            except LinkError as error:
-                problems.append(error)
-        raise _join(problems)
+        return await self._dial(self.places, _Maker(make))
+
+    async def dial_greeted(
+        self,
+        make: Callable[[Address], P],
+        greet: Callable[[P], Awaitable[None]],
+        drop: Callable[[P], None],
+    ) -> P:
+        """Connect to the first foreman that `greet` has an answer from, and `drop` the others. Raises: as both do."""
+        return await self._dial(self.places, _Maker(make, greet, drop))
 
     async def dial_shard(self, shard: int, places: tuple[Address, ...], make: Callable[[Address], P]) -> P:
         """Connect to the owner of a shard, at one of these places, which a foreman told. Raises: as `dial`."""
-        problems: list[LinkError] = []
-        for place in places:
-            try:
-                if place.scheme not in ("unix", "tcp"):  # a foreman sends us to no place without keys
-                    raise LinkError(f"no shard is at {place}")
-                return await self._try(place, make, server_names.format_shard_name(shard))
-            except LinkError as error:
-                problems.append(error)
-        raise _join(problems) if problems else LinkError(f"no foreman owns shard {shard}")
+        fitting = tuple(place for place in places if place.scheme in ("unix", "tcp"))  # none without keys
+        if not fitting:
+            raise LinkError(f"no foreman owns shard {shard}")
+        return await self._dial(fitting, _Maker(make), server_names.format_shard_name(shard))
 
-    async def _seek(self, place: Address, make: Callable[[Address], P]) -> P:
+    async def _dial(self, places: tuple[Address, ...], maker: "_Maker[P]", name: str = server_names.FOREMAN) -> P:
+        """Places are tried together, ensembles one by one: a search asks the whole network."""
+        problems: list[GandyError] = []
+        for scheme, group in groupby(places, lambda place: place.scheme if place.scheme == "ensemble" else ""):
+            tries = [partial(self._seek if scheme else self._try, place, maker, name) for place in group]
+            try:
+                return await race(tries, None if scheme else STAGGER_SECONDS, maker.drop)
+            except AllFailed as failed:
+                problems += failed.errors
+        raise _choose_error(problems)
+
+    def learn(self, places: Iterable[Address], source: Address, now: Wall) -> None:
+        """Note where the foremen of the crew are, for later links, and for later programs of this home.
+
+        `source`: the place of the foreman that says so. It sends us to no place without keys, and to unix sockets only
+        if it is on this machine. If the link to it needs no key, it may be of another crew than the one we joined.
+        """
+        schemes = {"unix"} & {source.scheme} | ({"tcp"} if self.keys is not None else set())
+        known = [place for place in dict.fromkeys(places) if place.scheme in schemes][:MAX_FOREMAN_ADDRESSES]
+        searches = [place for place in self._first_places if place.scheme == "ensemble"]
+        direct = [place for place in self._first_places if place.scheme != "ensemble"]
+        self.places = tuple(dict.fromkeys((*direct, *known, *searches)))
+        if self.keys is not None and self.keys.has_joined and source.scheme == "tcp":
+            self.keys.learn(map(str, known), now)
+
+    def needs_to_learn(self, now: Wall) -> bool:
+        """True if what was saved about the foremen of the crew is old."""
+        return (
+            self.keys is not None
+            and self.keys.has_joined
+            and not 0 <= now - self.keys.about.learned < LEARN_SECONDS  # wall clocks are stepped
+        )
+
+    async def _seek(self, place: Address, maker: "_Maker[P]", _name: str) -> P:
         """Find the foreman of an ensemble. It may have moved, and other processes may pose as it.
 
         A peer that has joined a crew also searches the network, and trusts nothing but the certificate.
@@ -88,7 +140,7 @@ class Reach:
             while found := await asyncio.to_thread(search.find_more):
                 for each in found:
                     try:
-                        made = await self._try_found(each, make, place)
+                        made = await self._try_found(each, maker, place)
                     except (LinkError, ConfigError) as error:
                         problems.append(error)
                     else:
@@ -103,19 +155,19 @@ class Reach:
             raise problems[0]
         raise LinkError("; ".join(map(str, problems)))
 
-    async def _try_found(self, found: Address, make: Callable[[Address], P], place: Address) -> P:
+    async def _try_found(self, found: Address, maker: "_Maker[P]", place: Address) -> P:
         if found.scheme == "plain" and not self._insecure:
             raise LinkError(f"a foreman in {place.host} says it is at {found}, without keys; --insecure allows that")
-        return await self._try(found, make)
+        return await self._try(found, maker)
 
     def _remember(self, found: Address) -> None:
-        """Save the address, so that the next connection needs no search."""
-        if self.keys is None or not self.keys.has_joined:
+        """Save the address, so that the next connection needs no search, and does not try dead places first."""
+        if self.keys is None or not self.keys.has_joined or str(found) == self.keys.about.addresses[0]:
             return
         self.keys.remember(str(found))
-        if len(self.places) > 1:  # unless the user said where to look
+        if not self._is_chosen:
             ensembles = [place for place in self.places if place.scheme == "ensemble"]
-            self.places = (*map(parse_address, self.keys.about.addresses), *ensembles)
+            self.places = self._first_places = (*map(parse_address, self.keys.about.addresses), *ensembles)
 
     def add_places(self, places: Iterable[str]) -> "Reach":
         """A reach with these places, too, after our own."""
@@ -123,42 +175,49 @@ class Reach:
         found.ensemble = self.ensemble
         return found
 
-    def remember_foremen(self, foremen: Iterable[Iterable[str]]) -> None:
+    def remember_foremen(self, foremen: Iterable[Iterable[str]], now: Wall) -> None:
         """Save the addresses of all foremen of a crew that this process has joined, for its next start."""
         if self.keys is not None and self.keys.has_joined:
             rows = zip_longest(*foremen)  # the first address of each foreman before the second of any
             addresses = [address for row in rows for address in row if address is not None]
-            self.keys.remember_all(address for address in addresses if address.startswith("tcp://"))
+            self.keys.learn((address for address in addresses if address.startswith("tcp://")), now)
 
-    async def _try(self, place: Address, make: Callable[[Address], P], name: str = server_names.FOREMAN) -> P:
+    async def _try(self, place: Address, maker: "_Maker[P]", name: str = server_names.FOREMAN) -> P:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await self._open(place, make, name)
+                made = await self._open(place, maker, name)
         except TimeoutError:
             raise LinkError(f"cannot reach a foreman at {place}: no answer in time") from None
+        if maker.greet is not None:
+            await maker.greet(made)
+        if name == server_names.FOREMAN and place.scheme == "tcp" and not self._is_chosen:
+            self._remember(place)
+        return made
 
-    async def _open(self, place: Address, make: Callable[[Address], P], name: str) -> P:
+    async def _open(self, place: Address, maker: "_Maker[P]", name: str) -> P:
         loop = asyncio.get_running_loop()
         try:
-            if place.scheme == "unix":
-                link = await _connect_unix(place)
-                return (await loop.create_unix_connection(lambda: make(place), sock=link))[1]
-            if place.scheme == "plain":
-                return (await loop.create_connection(lambda: make(place), place.host, place.port))[1]
-            return await self._open_tls(place, make, name)
+            if place.scheme == "tcp":
+                return await self._open_tls(place, maker, name)
+            link = await (_connect_unix if place.scheme == "unix" else _connect_plain)(place)
+            if maker.is_over:
+                link.close()
+                raise LinkError(TOO_LATE)
+            connect = loop.create_unix_connection if place.scheme == "unix" else loop.create_connection
+            return (await connect(lambda: maker.make(place), sock=link))[1]
         except (FileNotFoundError, ConnectionRefusedError):
             hint = (
                 "start one with 'gandy up'"
                 if place.scheme == "unix"
                 else "there, 'gandy foreman run --listen' starts one"
             )
-            raise NothingListens(f"no foreman is running at {place}; {hint}") from None
+            raise NothingListens((str(place),), hint) from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
         except ValueError:  # from the codec for host names: a..b
             raise LinkError(f"cannot reach a foreman at {place}: that is not a host name") from None
 
-    async def _open_tls(self, place: Address, make: Callable[[Address], P], name: str) -> P:
+    async def _open_tls(self, place: Address, maker: "_Maker[P]", name: str) -> P:
         keys = self.keys
         if keys is None:
             raise ConfigError(
@@ -171,9 +230,11 @@ class Reach:
         made: list[P] = []
 
         def admit(transport: TlsTransport) -> P | None:
-            if not keys.is_foreman(transport.session):
+            if maker.is_over or not keys.is_foreman(transport.session):
                 return None  # the link is closed, and nothing is sent over it
-            made.append(make(place))
+            if keys.learn_identity(transport.session):
+                self._context = None
+            made.append(maker.make(place))
             return made[0]
 
         context = self._context
@@ -193,10 +254,41 @@ class Reach:
         raise _explain(place, error)
 
 
-def _join(problems: list[LinkError]) -> LinkError:
-    """One error for all places that were tried."""
-    kind = NothingListens if all(isinstance(each, NothingListens) for each in problems) else LinkError
-    return problems[0] if len(problems) == 1 else kind("; ".join(map(str, problems)))
+class _Maker(Generic[P]):
+    """Makes the protocol of a link: for the first place that answers; or, with `greet`, for each, until one is greeted.
+
+    Without `greet`, a second protocol must not be made: a worker that says HELLO twice loses its first link.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Address], P],
+        greet: Callable[[P], Awaitable[None]] | None = None,
+        drop: Callable[[P], None] | None = None,
+    ) -> None:
+        self._make = make
+        self._drop = drop
+        self.greet = greet
+        self.is_over = False
+
+    def make(self, place: Address) -> P:
+        self.is_over = self.greet is None
+        return self._make(place)
+
+    def drop(self, made: P) -> None:
+        assert self._drop is not None, "without `greet`, only one is made"
+        self._drop(made)
+
+
+def _choose_error(problems: list[GandyError]) -> GandyError:
+    """What to tell the user: an error that trying again does not mend, if there is one."""
+    final = [error for error in problems if not isinstance(error, LinkError)]
+    if final or len(problems) == 1:
+        return (final or problems)[0]
+    absent = [error for error in problems if isinstance(error, NothingListens)]
+    if len(absent) == len(problems):
+        return NothingListens(tuple(place for error in absent for place in error.places), absent[0].hint)
+    return LinkError("; ".join(map(str, problems)))
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:
@@ -206,6 +298,26 @@ def _explain(place: Address, error: Exception | None) -> GandyError:
     if isinstance(error, ssl.SSLError):
         return LinkError(f"what listens at {place} does not speak as a gandy foreman: {error.reason or error}")
     return LinkError(f"cannot reach a foreman at {place}: {error}")
+
+
+async def _connect_plain(place: Address) -> socket.socket:
+    """Connect to the first address of a host that accepts. Raises: OSError, ValueError."""
+    loop = asyncio.get_running_loop()
+    problem = OSError("the host has no address")
+    for family, kind, protocol, _, where in await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM):
+        link = socket.socket(family, kind, protocol)
+        link.setblocking(False)
+        try:
+            await loop.sock_connect(link, where)
+        except OSError as error:
+            link.close()
+            problem = error
+        except BaseException:
+            link.close()
+            raise
+        else:
+            return link
+    raise problem
 
 
 async def _connect_unix(place: Address) -> socket.socket:
@@ -231,21 +343,21 @@ async def _connect_unix(place: Address) -> socket.socket:
 
 
 def find_reach(
-    address: str | None,
+    addresses: Addresses | None,
     environ: Mapping[str, str],
     platform: str,
     role: CrewRole = CrewRole.CLIENT,
     insecure: bool = False,
 ) -> Reach:
-    """Choose the places to try: the address, else GANDY_FOREMAN; else those that `gandy join` saved, or the unix
+    """Choose the places to try: the addresses, else GANDY_FOREMAN; else those that `gandy join` saved, or the unix
     socket, and then the ensembles.
 
     Raises: ConfigError; LinkError and NotAllowed, if joining with GANDY_TOKEN fails.
     """
     home = find_home(environ, platform)
     keys = find_keys(home, environ, role)
-    if where := address or environ.get("GANDY_FOREMAN"):
-        return Reach((parse_address(where),), keys, insecure)
+    if chosen := parse_addresses(addresses or ()) or parse_addresses(environ.get("GANDY_FOREMAN", "")):
+        return Reach(chosen, keys, insecure)
     ensembles = [environ.get("GANDY_ENSEMBLE", "")]
     places: list[str] = []
     if keys is not None and keys.has_joined:
@@ -254,7 +366,7 @@ def find_reach(
     else:
         places.append(f"unix:{Path(home) / SOCKET_NAME}")
     places += [f"ensemble:{name}" for name in dict.fromkeys(ensembles) if name]
-    return Reach(tuple(map(parse_address, places)), keys, insecure)
+    return Reach(tuple(map(parse_address, places)), keys, insecure, is_chosen=False)
 
 
 def find_keys(home: str, environ: Mapping[str, str], role: CrewRole) -> CrewKeys | None:
@@ -272,7 +384,10 @@ def _join_once(token: str, home: str, joined: CrewKeys | None) -> CrewKeys:
     from gandy.wire.joining import parse_token
 
     try:
-        return _join_by(token, parse_token(token).invitation, home, joined)
+        opened = parse_token(token)
+        if opened.role == CrewRole.FOREMAN:
+            raise ConfigError("the token is for a foreman: use it with 'gandy join'")
+        return _join_by(token, opened.invitation, home, joined)
     except (ConfigError, NotAllowed) as error:
         raise type(error)(f"GANDY_TOKEN: {error}") from None
 

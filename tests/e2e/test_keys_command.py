@@ -124,7 +124,7 @@ def test_join_prints_the_address_alone_when_it_shall_be_quiet(site: Site, tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        (("invite",), 2, "say who joins: --worker, --client or --observer"),
+        (("invite",), 2, "say who joins: --worker, --client, --observer or --foreman"),
         (("invite", "--owner"), 2, "--owner"),
         (("invite", "--worker", "--uses", "0"), 2, "'--uses'"),
         (("invite", "--worker", "--ttl", "soon"), 2, "'soon' is not a time"),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
+from tests.postgres_stores import make_shard_store
 
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.records import (
@@ -30,6 +31,7 @@ from gandy.store.sqlite import SqliteStore
 MAKERS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
     "sqlite": lambda folder: SqliteStore(folder / "jobs.db"),
+    "postgres": lambda folder: make_shard_store(),
 }
 
 WELL = Ending(cause=Cause.EXIT, exit_code=0, started=2.5, ended=2.9, peak_memory_bytes=4096)
@@ -61,6 +63,15 @@ class Blocking:
 
     def find_job(self, job: int = 1) -> JobRow | None:
         return self.runner.run(self.store.find_job(JobId(job)))
+
+    def find_submission(self, key: int) -> JobId | None:
+        return self.runner.run(self.store.find_submission(key))
+
+    def find_shard(self, job: int = 1) -> int | None:
+        return self.runner.run(self.store.find_shard(JobId(job)))
+
+    def draw_number(self) -> JobId | None:
+        return self.runner.run(self.store.draw_number())
 
     def load_job(self, job: int = 1) -> RecoveredJob | None:
         return self.runner.run(self.store.load_job(JobId(job)))
@@ -121,9 +132,11 @@ def a_spec(tasks: int = 3, **more: object) -> JobSpec:
     return JobSpec(command="true", tasks=tasks, **more)  # type: ignore[arg-type]  # names are checked when it runs
 
 
-def added(job: int = 1, tasks: int = 3, at: float = 1.0, lines: tuple[str, ...] = (), upload: int = 0) -> JobAdded:
+def added(
+    job: int = 1, tasks: int = 3, at: float = 1.0, lines: tuple[str, ...] = (), upload: int = 0, key: int = 0
+) -> JobAdded:
     count = len(lines) or tasks
-    return JobAdded(JobId(job), a_spec(count, has_lines=bool(lines or upload)), at, lines, upload)
+    return JobAdded(JobId(job), a_spec(count, has_lines=bool(lines or upload)), at, lines, upload, key)
 
 
 def opened(job: int = 1, tasks: int = 0, at: float = 1.0) -> JobAdded:

@@ -162,6 +162,48 @@ def test_the_number_of_a_forgotten_job_is_not_given_again(store: Blocking) -> No
     assert store.reopen().next_job == 8
 
 
+# Submissions and shards
+
+
+def test_a_job_is_found_by_the_key_of_its_request(store: Blocking) -> None:
+    store.commit(added(1, key=77), added(2), added(3, key=2**62))
+    assert [store.find_submission(key) for key in (77, 2**62, 78)] == [1, 3, None]
+    assert store.find_submission(0) is None  # it means that there is none
+    store.reopen()
+    assert store.find_submission(77) == 1
+
+
+def test_two_jobs_cannot_have_the_same_key(store: Blocking) -> None:
+    store.commit(added(1, key=77))
+    with pytest.raises(StoreError) as caught:
+        store.commit(added(2, key=77))
+    assert caught.value.retryable  # the client asks again, and finds the first one
+    with pytest.raises(StoreError):
+        store.commit(added(3, key=5), added(4, key=5))
+    assert [row.job for row in store.list_jobs()] == [1]
+
+
+def test_the_key_of_a_forgotten_job_can_be_used_again(store: Blocking) -> None:
+    store.commit(added(1, key=77))
+    store.commit(forgotten(1))
+    assert store.find_submission(77) is None
+    store.commit(added(2, key=77), forgotten(2), added(3, key=77))
+    assert store.find_submission(77) == 3
+
+
+def test_a_job_belongs_to_a_shard(store: Blocking) -> None:
+    assert store.find_shard() is None
+    store.commit(added())
+    assert store.find_shard() == store.find_shard() is not None
+
+
+def test_numbers_that_are_drawn_are_new(store: Blocking) -> None:
+    store.commit(added(4))
+    drawn = [store.draw_number() for _ in range(3)]
+    assert drawn in ([None] * 3, [5, 6, 7])
+    assert store.reopen().next_job == (8 if drawn[0] else 5)
+
+
 # Attempts
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gandy.config import DEFAULT_PORT, Address, find_home, parse_address
+from gandy.config import DEFAULT_PORT, Address, Addresses, find_home, parse_address, parse_addresses
 from gandy.errors import ConfigError
 
 
@@ -54,3 +54,28 @@ def test_home_is_where_the_platform_keeps_it() -> None:
     assert find_home({"HOME": "/h"}, "linux") == "/h/.local/share/gandy"
     assert find_home({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "linux") == "/x/gandy"
     assert find_home({"HOME": "/h"}, "darwin") == "/h/Library/Application Support/gandy"
+
+
+@pytest.mark.parametrize(
+    ("texts", "addresses"),
+    [
+        ((), []),
+        ("", []),
+        (("", ""), []),
+        ("tcp://a:1,b:2, plain://c:3", ["tcp://a:1", "tcp://b:2", "plain://c:3"]),
+        (("tcp://a:1", "tcp://b:2,tcp://a:1"), ["tcp://a:1", "tcp://b:2"]),
+        ("unix:/a/x.sock,unix:/b/x.sock,tcp://c:1", ["unix:/a/x.sock", "unix:/b/x.sock", "tcp://c:1"]),
+        # Paths and names may have commas, which end nothing unless an address with a scheme follows.
+        ("unix:/a,b/x.sock", ["unix:/a,b/x.sock"]),
+        ("unix:/a,b/x.sock, unix:/c", ["unix:/a,b/x.sock", "unix:/c"]),
+        ("ensemble:you, me,plain://c:3", ["ensemble:you, me", "plain://c:3"]),
+    ],
+)
+def test_lists_of_addresses_are_read(texts: Addresses, addresses: list[str]) -> None:
+    assert parse_addresses(texts) == tuple(map(parse_address, addresses))
+
+
+@pytest.mark.parametrize("text", ["tcp://a:1,", "a,,b", ",", "tcp://a:1,http://host/x"])
+def test_lists_with_something_else_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not an address"):
+        parse_addresses(text)

@@ -44,7 +44,7 @@ def call(
     every: bool,
     timeout: float | None,
     at: WrittenTime | None,
-    foreman: str | None,
+    foreman: tuple[str, ...],
 ) -> None:
     """Call a command that workers have installed, and print its value.
 

@@ -1,8 +1,8 @@
-"""`gandy foreman`: starts a foreman here, or stops the running one."""
+"""`gandy foreman`: starts a foreman here, lists the foremen of a crew, or stops one."""
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -10,12 +10,17 @@ from gandy.config import find_home
 from gandy.doors.face import foreman_examples, foreman_options, take_doors
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, foreman_option, open_client, output_option, store_option
-from gandy.terminal.say import print_result
+from gandy.terminal.say import print_result, say
+
+LIST_KEYS: Final = (
+    "id, name, version, places, shards, jobs, lease_seconds, silent_seconds, is_leaving and is_here (it is the one "
+    "that was asked)"
+)
 
 
-@click.group(epilog=make_epilog("gandy foreman run", "gandy foreman stop"))
+@click.group(epilog=make_epilog("gandy foreman run", "gandy foreman list", "gandy foreman drain", "gandy foreman stop"))
 def foreman() -> None:
-    """Start a foreman here, or stop the running one."""
+    """Start a foreman here, list the foremen of the crew, or stop one."""
 
 
 @foreman.command(
@@ -85,7 +90,7 @@ def run(
 @click.option("--drain", is_flag=True, help="Let workers finish their tasks and stop too.")
 @foreman_option
 @output_option
-def stop(drain: bool, foreman: str | None, output: Format) -> None:
+def stop(drain: bool, foreman: tuple[str, ...], output: Format) -> None:
     """Stop the foreman. Jobs stay in its store, and workers wait for its return.
 
     With --output json, an object {"foreman": URL, "drain": BOOLEAN} is printed.
@@ -94,3 +99,44 @@ def stop(drain: bool, foreman: str | None, output: Format) -> None:
         client.stop_foreman(drain=drain)
         address = str(client.address)
     print_result(output, f"the foreman at {address} is stopping", {"foreman": address, "drain": drain}, address)
+
+
+@foreman.command(
+    "list",
+    epilog=make_epilog("gandy foreman list", "gandy foreman list --output json"),
+    help="List the foremen of the crew: the shards of jobs that each owns, for how long its lease is valid, and how "
+    f"long ago it was last heard of.\n\nWith --output json, a foreman has the keys {LIST_KEYS}.",
+)
+@foreman_option
+@output_option
+def list_foremen(foreman: tuple[str, ...], output: Format) -> None:
+    from gandy.terminal.rows import view_foremen
+
+    with open_client(foreman) as client:
+        view_foremen().print(output, client.foremen())
+
+
+@foreman.command(epilog=make_epilog("gandy foreman drain", "gandy foreman drain hut", "gandy foreman drain 3f9ac0"))
+@click.argument("name", required=False, default="")
+@foreman_option
+@output_option
+def drain(name: str, foreman: tuple[str, ...], output: Format) -> None:
+    """Let a foreman hand over its jobs to the other foremen of the crew, and stop.
+
+    NAME is a name or an id of 'gandy foreman list'; without it, the foreman that answers is meant. Tasks go on, and no
+    request fails. The command ends when everything is handed over. A foreman with a store of its own has no others to
+    hand over to: use 'gandy foreman stop'.
+
+    With --output json, an object {"foreman": NAME, "id": ID, "shards": [NUMBER, ...], "jobs": NUMBER} is printed, with
+    what was handed over.
+    """
+    from gandy.client.foremen import choose_foreman
+    from gandy.terminal.people import format_count
+
+    with open_client(foreman) as client:
+        row = choose_foreman(client.foremen(), name)
+        if row.shards and output == "table":
+            say(f"foreman {row.name} hands over its jobs; {format_count(row.jobs)} have not ended", err=True)
+        client.drain_foreman(row.id)
+    plain = {"foreman": row.name, "id": row.id, "shards": row.shards, "jobs": row.jobs}
+    print_result(output, f"foreman {row.name} has handed over everything, and stops", plain, row.id)

@@ -59,7 +59,7 @@ def job() -> None:
 )
 @foreman_option
 @output_option
-def list_jobs(show_all: bool, states: tuple[str, ...], foreman: str | None, output: Format) -> None:
+def list_jobs(show_all: bool, states: tuple[str, ...], foreman: tuple[str, ...], output: Format) -> None:
     with open_client(foreman) as client:
         rows: Iterable[JobRow] = client.jobs(_choose_states(show_all, states))
         if output == "table" and not (rows := list(rows)):
@@ -84,7 +84,7 @@ def _choose_states(show_all: bool, names: tuple[str, ...]) -> Iterable[JobState]
 @job_argument
 @foreman_option
 @output_option
-def show(number: int, show_tasks: bool, task: int | None, foreman: str | None, output: Format) -> None:
+def show(number: int, show_tasks: bool, task: int | None, foreman: tuple[str, ...], output: Format) -> None:
     with open_client(foreman) as client:
         found = client.job(number)
         if task is not None:
@@ -111,7 +111,7 @@ def _show_job(row: JobRow, output: Format) -> None:
 @jobs_argument
 @foreman_option
 @output_option
-def wait(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+def wait(numbers: tuple[int, ...], foreman: tuple[str, ...], output: Format) -> None:
     with open_client(foreman) as client:
         raise click.exceptions.Exit(wait_for(map(client.job, numbers), output))
 
@@ -129,7 +129,7 @@ def wait(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
 )
 @job_argument
 @foreman_option
-def output(number: int, task: int | None, is_error: bool, follow: bool, foreman: str | None) -> None:
+def output(number: int, task: int | None, is_error: bool, follow: bool, foreman: tuple[str, ...]) -> None:
     """Print what tasks wrote, byte for byte, from their last attempts.
 
     On a terminal, if there are several tasks, a line with the number precedes the output of each.
@@ -191,7 +191,7 @@ def _print_output(pieces: Iterable[bytes]) -> None:
 @jobs_argument
 @foreman_option
 @output_option
-def cancel(numbers: tuple[int, ...], task: int | None, foreman: str | None, output: Format) -> None:
+def cancel(numbers: tuple[int, ...], task: int | None, foreman: tuple[str, ...], output: Format) -> None:
     """Cancel jobs, or one task: what waits never starts, what runs is killed."""
     tasks = None if task is None else [task]
     _change(numbers, foreman, output, lambda found: found.cancel(tasks))
@@ -201,7 +201,7 @@ def cancel(numbers: tuple[int, ...], task: int | None, foreman: str | None, outp
 @jobs_argument
 @foreman_option
 @output_option
-def hold(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+def hold(numbers: tuple[int, ...], foreman: tuple[str, ...], output: Format) -> None:
     """Start no more tasks of these jobs; what runs goes on."""
     _change(numbers, foreman, output, lambda found: found.hold())
 
@@ -210,7 +210,7 @@ def hold(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
 @jobs_argument
 @foreman_option
 @output_option
-def release(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+def release(numbers: tuple[int, ...], foreman: tuple[str, ...], output: Format) -> None:
     """Start tasks again of jobs that were held."""
     _change(numbers, foreman, output, lambda found: found.release())
 
@@ -220,13 +220,13 @@ def release(numbers: tuple[int, ...], foreman: str | None, output: Format) -> No
 @jobs_argument
 @foreman_option
 @output_option
-def retry(numbers: tuple[int, ...], task: int | None, foreman: str | None, output: Format) -> None:
+def retry(numbers: tuple[int, ...], task: int | None, foreman: tuple[str, ...], output: Format) -> None:
     """Run tasks again that failed or were cancelled."""
     tasks = None if task is None else [task]
     _change(numbers, foreman, output, lambda found: found.retry(tasks))
 
 
-def _change(numbers: Iterable[int], foreman: str | None, output: Format, change: Callable[[Job], JobRow]) -> None:
+def _change(numbers: Iterable[int], foreman: tuple[str, ...], output: Format, change: Callable[[Job], JobRow]) -> None:
     def change_one(found: Job) -> None:
         row = change(found)
         held = " and held" if row.held and row.state is JobState.RUNNING else ""  # the last tasks still run
@@ -239,7 +239,7 @@ def _change(numbers: Iterable[int], foreman: str | None, output: Format, change:
 @jobs_argument
 @foreman_option
 @output_option
-def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+def forget(numbers: tuple[int, ...], foreman: tuple[str, ...], output: Format) -> None:
     """Delete everything that the foreman keeps about jobs that have ended.
 
     The output of their tasks stays on the workers until it takes too much room: see 'gandy worker run --keep-output'.
@@ -257,7 +257,7 @@ def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> Non
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], None]) -> None:
+def _for_each(numbers: Iterable[int], foreman: tuple[str, ...], act: Callable[[Job], None]) -> None:
     """Call `act` for each job, even if it fails for some."""
     has_failed = False
     with open_client(foreman) as client:
@@ -278,7 +278,7 @@ def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], 
 @job_argument
 @foreman_option
 @output_option
-def explain(number: int, task: int | None, foreman: str | None, output: Format) -> None:
+def explain(number: int, task: int | None, foreman: tuple[str, ...], output: Format) -> None:
     """Explain why tasks wait, or how they failed.
 
     With --output json, one object with the keys job, task and lines is printed.

@@ -3,6 +3,8 @@
 import os
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,11 +126,13 @@ def rotate() -> None:
         "gandy invite --worker",
         "gandy invite --client --ttl 1d --uses 5",
         "gandy invite --worker --address tcp://crew.example.org:5429",
+        "gandy invite --foreman",
     )
 )
 @click.option("--worker", "role", flag_value="worker", help="For a machine that works for this crew.")
 @click.option("--client", "role", flag_value="client", help="For a user who submits jobs and calls commands.")
 @click.option("--observer", "role", flag_value="observer", help="For a user who may look, but change nothing.")
+@click.option("--foreman", "role", flag_value="foreman", help="For another foreman of this crew, over one PostgreSQL.")
 @click.option("--ttl", type=Seconds(), default="10min", show_default=True, metavar="TIME", help="How long it is valid.")
 @click.option(
     "--uses",
@@ -150,13 +154,14 @@ def rotate() -> None:
 def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], output: Format) -> None:
     """Print a line that lets another machine join this crew.
 
-    The crew is that of this machine's foreman. Anyone who has the line can join: treat it like a password.
+    The crew is that of this machine's foreman. Anyone who has the line can join: treat it like a password. One for a
+    foreman gives the whole crew away: its owner can run commands on every worker, and make keys.
 
     With --output json, an object with the keys token, role, expires and uses is printed; with --output quiet, the
     token alone.
     """
     if role is None:
-        raise click.UsageError("say who joins: --worker, --client or --observer")
+        raise click.UsageError("say who joins: --worker, --client, --observer or --foreman")
     from gandy.config import parse_address
     from gandy.net.exposure import is_loopback
     from gandy.terminal.people import format_seconds
@@ -188,6 +193,9 @@ def join(token: str, name: str | None, output: Format) -> None:
     then on gandy's commands need no address. A home has one key for one crew: a second one replaces the first, and
     another role on the same machine needs another GANDY_HOME.
 
+    With a line of 'gandy invite --foreman', this home becomes that of another foreman of the crew. Keys of a foreman
+    that was here before are kept beside them.
+
     While this runs, other users see the token in the list of processes. With -, it is read from standard input; in
     containers and batch systems, GANDY_TOKEN does the same. With --output json, an object with the keys name, role,
     foreman and addresses is printed.
@@ -195,13 +203,17 @@ def join(token: str, name: str | None, output: Format) -> None:
     from gandy.keys.crew import CREW
     from gandy.keys.files import lock_folder
     from gandy.net.join import join as join_crew
+    from gandy.wire.joining import parse_token
 
     if token == "-":  # noqa: S105 - it is none
         token = (sys.stdin.read().split() or [""])[-1]  # also from the whole line that 'gandy invite' prints
     home = find_home(os.environ, sys.platform)
     folder = Path(home) / CREW
-    with lock_folder(folder):
+    is_foreman = parse_token(token).role == "foreman"
+    with lock_folder(folder), _keep_foremen_out(home) if is_foreman else nullcontext():
         before = _describe_former_crew(folder)
+        if is_foreman:
+            before = " and ".join(filter(None, (before, _describe_former_keys(home))))
         about = join_crew(token, home, name).about
     if before:
         say(before, err=True)
@@ -214,7 +226,12 @@ def join(token: str, name: str | None, output: Format) -> None:
         say(f"next: {_NEXT[about.role]}", err=True)
 
 
-_NEXT: Final = {"worker": "gandy worker run", "client": "gandy submit -- hostname", "observer": "gandy status"}
+_NEXT: Final = {
+    "worker": "gandy worker run",
+    "client": "gandy submit -- hostname",
+    "observer": "gandy status",
+    "foreman": "gandy foreman run --store postgresql://... --listen tcp://0.0.0.0:5429, with the crew's database",
+}
 
 
 @click.command(epilog=make_epilog("gandy leave"))
@@ -231,6 +248,26 @@ def leave() -> None:
     with lock_folder(folder):
         found.remove()
     say(text)
+
+
+@contextmanager
+def _keep_foremen_out(home: str) -> Iterator[None]:
+    """No foreman runs or starts in this home meanwhile. Raises: StoreError."""
+    from gandy.config import SOCKET_NAME
+    from gandy.store.lock import FileLock
+
+    lock = FileLock(Path(home) / SOCKET_NAME)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _describe_former_keys(home: str) -> str:
+    from gandy.keys.foreman_home import choose_old_folder
+
+    old = choose_old_folder(Path(home))
+    return "" if old is None else f"the keys of the foreman that was here are in {old} now"
 
 
 def _describe_former_crew(folder: Path) -> str:

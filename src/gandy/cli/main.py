@@ -22,7 +22,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "console": LazyCommand(
         "gandy.doors.roundrobin.console.commands:console", "Talk to a round-robin server, worker or client by hand."
     ),
-    "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the running one."),
+    "foreman": LazyCommand(
+        "gandy.cli.foreman:foreman", "Start a foreman here, list the foremen of the crew, or stop one."
+    ),
     "invite": LazyCommand("gandy.cli.key:invite", "Print a line that lets another machine join this crew."),
     "join": LazyCommand("gandy.cli.key:join", "Make this machine part of a crew."),
     "leave": LazyCommand("gandy.cli.key:leave", "Forget the crew that this machine joined."),

@@ -44,7 +44,7 @@ def run(
     arguments: tuple[str, ...],
     each_line: str | None,
     wait: bool,
-    foreman: str | None,
+    foreman: tuple[str, ...],
     output: Format,
     **given: Any,
 ) -> None:

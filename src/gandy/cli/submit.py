@@ -59,7 +59,7 @@ def submit(
     file: str | None,
     each_line: str | None,
     wait: bool,
-    foreman: str | None,
+    foreman: tuple[str, ...],
     output: Format,
     at: WrittenTime | None,
     **given: Any,

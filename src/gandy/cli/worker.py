@@ -38,6 +38,7 @@ def worker() -> None:
         "gandy worker run",
         "gandy worker run --slots 4 --tag gpu --name hut",
         "gandy worker run --commands kitchen --reserve 1",
+        "gandy worker run --foreman tcp://first:5429 --foreman tcp://second:5429",
         "gandy worker run --foreman plain://10.0.0.7:5429 --insecure",
         "gandy worker run --ensemble band",
         *worker_examples(),
@@ -75,9 +76,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     raise click.exceptions.Exit(_run(ctx, **options) if code is None else code)
 
 
-def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, **options: Any) -> int:
+def _run(ctx: click.Context, foreman: tuple[str, ...], ensemble: str | None, **options: Any) -> int:
     if ensemble is not None and ctx.get_parameter_source("foreman") is not ParameterSource.COMMANDLINE:
-        foreman = f"ensemble:{ensemble}"
+        foreman = (f"ensemble:{ensemble}",)
     from gandy.worker import main
 
     return main.run(foreman=foreman, ensemble=ensemble, **options)
@@ -90,7 +91,7 @@ def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, **option
 )
 @foreman_option
 @output_option
-def list_workers(foreman: str | None, output: Format) -> None:
+def list_workers(foreman: tuple[str, ...], output: Format) -> None:
     from gandy.terminal.people import make_printable
     from gandy.terminal.rows import view_workers
 
@@ -110,7 +111,7 @@ def list_workers(foreman: str | None, output: Format) -> None:
 @click.option("--now", is_flag=True, help="Kill its tasks; other workers run them again.")
 @foreman_option
 @output_option
-def stop(name: str, now: bool, foreman: str | None, output: Format) -> None:
+def stop(name: str, now: bool, foreman: tuple[str, ...], output: Format) -> None:
     """Stop a worker, by name or id, when its tasks have ended.
 
     With --output json, an object {"worker": NAME, "immediate": BOOLEAN} is printed.
@@ -122,7 +123,7 @@ def stop(name: str, now: bool, foreman: str | None, output: Format) -> None:
 @click.argument("name")
 @foreman_option
 @output_option
-def drain(name: str, foreman: str | None, output: Format) -> None:
+def drain(name: str, foreman: tuple[str, ...], output: Format) -> None:
     """Give a worker no more tasks, and stop it when its tasks have ended.
 
     With --output json, an object {"worker": NAME, "immediate": false} is printed.
@@ -130,7 +131,7 @@ def drain(name: str, foreman: str | None, output: Format) -> None:
     _stop(name, False, foreman, output)
 
 
-def _stop(name: str, immediate: bool, foreman: str | None, output: Format) -> None:
+def _stop(name: str, immediate: bool, foreman: tuple[str, ...], output: Format) -> None:
     with open_client(foreman) as client:
         client.stop_worker(name, immediate=immediate)
     text = f"worker {name} stops {'now' if immediate else 'when its tasks have ended'}"

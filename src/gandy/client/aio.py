@@ -1,6 +1,6 @@
 """The client for programs on asyncio: methods become requests, answers become values or exceptions.
 
-A request over a link that breaks is not sent again, except for reads: `wait`, `watch`, and output that is followed.
+If the foreman dies, another one answers, or the same when it is back: see `repeats` for how long requests are tried.
 """
 
 import asyncio
@@ -10,18 +10,27 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from msgspec.structs import replace
+
 from gandy.client.aio_job import PAGE, AsyncJob
 from gandy.client.calling import WorkerReply, call_workers
 from gandy.client.connection import Connection, check, check_progress
+from gandy.client.foremen import choose_foreman
 from gandy.client.function_sets import FunctionSets
+from gandy.client.link import ClientLink
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
+from gandy.client.repeats import draw_key
 from gandy.client.spec import find_folder, make_submit, split_lines
-from gandy.config import Address
-from gandy.core.model import JobSpec, JobState
+from gandy.config import Address, Addresses
+from gandy.core.model import JobState
 from gandy.core.requests import (
     AddLines,
+    AuditList,
     Done,
+    DrainForeman,
+    ForemanList,
+    ForemanRow,
     ForemanStatus,
     ForgetJobs,
     Forgotten,
@@ -32,6 +41,8 @@ from gandy.core.requests import (
     KeyList,
     KeyMade,
     KeyRow,
+    ListAudit,
+    ListForemen,
     ListJobs,
     ListKeys,
     ListWorkers,
@@ -58,15 +69,17 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A client of one foreman: at `foreman`, else at GANDY_FOREMAN, else the one that was joined, else on this machine.
+    """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
+    on this machine.
 
-    With `ensemble`, the foreman of that ensemble, wherever it is.
+    A crew may have many foremen: `foreman` takes one address or several, in a list or with commas between them. The
+    first that answers is used, and if it dies, another one. With `ensemble`, the foreman of that ensemble.
     """
 
     # It has many methods but one purpose: each is an action for users, and makes a request or two. What they share is
     # in Connection, FunctionSets and AsyncJob.
 
-    def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
+    def __init__(self, foreman: Addresses | None = None, *, ensemble: str | None = None) -> None:
         address = foreman or (None if ensemble is None else f"ensemble:{ensemble}")
         self.connection = Connection(find_reach(address, os.environ, sys.platform))
         self.function_sets = FunctionSets(self.connection)
@@ -121,28 +134,33 @@ class AsyncClient:
         attempt; `limit` is how many tasks may run at the same time; `after` names jobs that must finish before; `at` is
         the shared time at which tasks begin.
 
-        Raises: ConfigError, Rejected, NoClock, StoreError, LinkError. After a LinkError, the job may exist.
+        If the link breaks, it is sent again, and the job exists once. Raises: ConfigError, Rejected, NoClock,
+        StoreError, LinkError. After a LinkError, the job may exist.
         """
         folder = find_folder(cwd)
         options = JobOptions(
             tasks, lines, name, folder, env, retries, timeout, memory, priority, slots, tags, limit, held, after, at
         )
-        submit = make_submit(command, options)
-        if at is not None and not (await self.connection.get_link()).takes_times:
+        submit = replace(make_submit(command, options), key=draw_key())
+        if at is not None and not (await self.connection.wait_for_link()).takes_times:
             raise self.connection.explain_missing("jobs with a time")
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
-            return await self._submit_in_parts(submit.spec, parts)
+            return await self._submit_in_parts(replace(submit, lines=()), parts)
         answer = await self.connection.ask(submit, Submitted)
         return self.job(answer.job)
 
-    async def _submit_in_parts(self, spec: JobSpec, parts: Iterable[tuple[str, ...]]) -> AsyncJob:
-        link = await self.connection.get_link()  # the same one for all: the foreman forgets the parts when it breaks
-        self._upload_count += 1
-        upload = self._upload_count
-        for part in parts:
-            check(await link.ask(AddLines(upload, part)), Done)
-        answer = check(await link.ask(Submit(spec, upload=upload)), Submitted)
+    async def _submit_in_parts(self, submit: Submit, parts: Sequence[tuple[str, ...]]) -> AsyncJob:
+        """Send all parts over one link: the foreman forgets them when it breaks, and then they are sent again."""
+
+        async def send(link: ClientLink, again: bool) -> Submitted:
+            self._upload_count += 1
+            upload = self._upload_count
+            for part in parts:
+                check(await link.ask(AddLines(upload, part)), Done)
+            return check(await link.ask(replace(submit, upload=upload, again=again)), Submitted)
+
+        answer = await self.connection.over_links(send)
         return self.job(answer.job)
 
     def functions(
@@ -301,8 +319,28 @@ class AsyncClient:
         """Return the state of the foreman."""
         return await self.connection.ask(GetStatus(), ForemanStatus)
 
+    async def foremen(self) -> tuple[ForemanRow, ...]:
+        """List the foremen of the crew."""
+        return (await self.connection.ask(ListForemen(), ForemanList)).rows
+
+    async def drain_foreman(self, foreman: str = "") -> None:
+        """Let a foreman, by name or id, hand over all that it owns to the others, and stop; or the one that we use.
+
+        Returns when it has handed over everything. Raises: Rejected: no foreman is called that, or it is the only one.
+        """
+        row = choose_foreman(await self.foremen(), foreman)  # by its id, no other one stops if this is sent again
+        await self.connection.ask(DrainForeman(row.id), Done)
+
+    async def audit(self, last: int) -> tuple[str, ...] | None:
+        """The last lines of the crew's audit, as JSON; None if this foreman is alone, and has it in a file.
+
+        This and the next four methods are for the foreman's owner only.
+        """
+        found = await self.connection.ask(ListAudit(last), AuditList)
+        return found.lines if found.is_shared else None
+
     async def keys(self) -> tuple[KeyRow, ...]:
-        """List keys and open invitations. This and the next three methods are for the foreman's owner only."""
+        """List keys and open invitations."""
         return (await self.connection.ask(ListKeys(), KeyList)).rows
 
     async def make_key(self, public_key: bytes, name: str, role: str, seconds: float | None = None) -> KeyMade:

@@ -5,9 +5,10 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from gandy.client.connection import Connection, check_progress, return_pauses
+from gandy.client.connection import Connection, check_progress
 from gandy.client.function_sets import FunctionSets
 from gandy.client.output import OutputReader
+from gandy.client.repeats import refusal_pauses, return_pauses
 from gandy.core.model import FINAL_JOB_STATES, TaskState
 from gandy.core.requests import (
     CancelJob,
@@ -29,7 +30,7 @@ from gandy.core.requests import (
     WatchJob,
 )
 from gandy.core.rows import JobRow, TaskRow
-from gandy.errors import ConfigError, JobNotFound, JobTimeout, LinkError, Rejected
+from gandy.errors import ConfigError, JobMoved, JobNotFound, JobTimeout, LinkError, Rejected
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_NAMED_TASKS
 
@@ -68,17 +69,19 @@ class AsyncJob:
 
     async def watch(self) -> AsyncGenerator[JobRow, None]:
         """Iterate over the job's row, now and after each change, until it has ended, also if the foreman is away."""
-        pauses = return_pauses()
+        pauses, moved_pauses = return_pauses(), refusal_pauses()
         while True:
             try:
                 async with aclosing(self._connection.watch(WatchJob(self.id), JobFound)) as events:
                     async for found in events:
-                        pauses = return_pauses()
+                        pauses, moved_pauses = return_pauses(), refusal_pauses()
                         yield found.row
                         if found.row.state in FINAL_JOB_STATES:
                             return
             except LinkError:
                 await asyncio.sleep(next(pauses))
+            except JobMoved:
+                await asyncio.sleep(next(moved_pauses))
 
     async def status(self) -> JobRow:
         return (await self._connection.ask(ShowJob(self.id), JobFound)).row

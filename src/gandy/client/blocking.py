@@ -12,7 +12,7 @@ from gandy.client.aio import AsyncClient
 from gandy.client.aio_job import AsyncJob
 from gandy.client.background import BackgroundLoop, Blocking, iterating, paging, returning, waiting
 from gandy.client.options import FunctionOptions
-from gandy.config import Address
+from gandy.config import Address, Addresses
 from gandy.ids import JobId
 
 if TYPE_CHECKING:
@@ -68,12 +68,14 @@ def submitting(
 
 
 class Client:
-    """A client of one foreman: at `foreman`, else at GANDY_FOREMAN, else the one that was joined, else on this machine.
+    """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
+    on this machine.
 
-    With `ensemble`, the foreman of that ensemble, wherever it is.
+    A crew may have many foremen: `foreman` takes one address or several, in a list or with commas between them. The
+    first that answers is used, and if it dies, another one. With `ensemble`, the foreman of that ensemble.
     """
 
-    def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
+    def __init__(self, foreman: Addresses | None = None, *, ensemble: str | None = None) -> None:
         self._wrapped = AsyncClient(foreman, ensemble=ensemble)
         self._loop = BackgroundLoop()
 
@@ -87,6 +89,9 @@ class Client:
     forget = waiting(AsyncClient.forget)
     workers = waiting(AsyncClient.workers)
     status = waiting(AsyncClient.status)
+    foremen = waiting(AsyncClient.foremen)
+    drain_foreman = waiting(AsyncClient.drain_foreman)
+    audit = waiting(AsyncClient.audit)
     keys = waiting(AsyncClient.keys)
     make_key = waiting(AsyncClient.make_key)
     revoke_key = waiting(AsyncClient.revoke_key)

@@ -21,6 +21,7 @@ from gandy.errors import (
     ErrorCode,
     GandyError,
     JobClosed,
+    JobMoved,
     JobNotFound,
     LinkError,
     NoClock,
@@ -178,6 +179,7 @@ _ERRORS: Final[Mapping[str, type[GandyError]]] = {
     "closed": JobClosed,
     "not_allowed": NotAllowed,
     "no_clock": NoClock,
+    "moved": JobMoved,
 }
 
 

@@ -13,6 +13,7 @@ from weakref import finalize
 from gandy.client.blocking import Client
 from gandy.client.functions import Functions
 from gandy.client.options import FunctionOptions
+from gandy.config import Addresses
 from gandy.errors import ConfigError
 from gandy.functions import NotPicklable
 
@@ -30,7 +31,7 @@ REFUSED: Final = {
 
 
 class Executor(concurrent.futures.Executor):
-    """Runs functions on the crew of a foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine.
+    """Runs functions on the crew whose foreman is at `foreman`, else at GANDY_FOREMAN, else on this machine.
 
     The options apply to every function; `limit` and `max_workers` mean the same. Unlike a pool, a function that kills
     its process does not break it, and a program can end without waiting: the foreman has the tasks, and they go on.
@@ -38,7 +39,7 @@ class Executor(concurrent.futures.Executor):
 
     def __init__(
         self,
-        foreman: str | None = None,
+        foreman: Addresses | None = None,
         *,
         max_workers: int | None = None,
         name: str = "",

@@ -11,9 +11,11 @@ from gandy.client.conversation import Conversation, ForemanReady, Happened, Repl
 from gandy.client.pending import Pending
 from gandy.client.simple import SimpleCalls
 from gandy.client.write_buffer import WriteBuffer
+from gandy.clocks import read_monotonic
 from gandy.config import Address
 from gandy.core.requests import Answer, Request
 from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
+from gandy.moments import NEVER
 from gandy.reach import Reach
 
 # Seconds after which a peer that accepts the connection and sends nothing is given up.
@@ -31,6 +33,7 @@ class ClientLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._error: GandyError | None = None  # why no more requests can be sent
         self.is_open = True
+        self.lost_at = NEVER  # when it broke
         self._buffer = WriteBuffer()
         self.write_soon = self._buffer.write_soon
         self.wait_written = self._buffer.wait_written
@@ -61,6 +64,12 @@ class ClientLink(asyncio.Protocol):
             self._transport.abort()
             await self._lost
 
+    def abort(self) -> None:
+        """Cut the link at once: another foreman welcomed us first."""
+        self._fail(LinkError(f"another foreman than the one at {self.address} is used"))
+        if self._transport is not None:
+            self._transport.abort()
+
     def _send(self, request: Request) -> int:
         if self._error is not None:
             raise self._error
@@ -71,7 +80,7 @@ class ClientLink(asyncio.Protocol):
     def _fail(self, error: GandyError) -> None:
         if self._error is not None:
             return
-        self._error, self.is_open = error, False
+        self._error, self.is_open, self.lost_at = error, False, read_monotonic()
         if not self.ready.done():
             self.ready.set_exception(error)
         self._requests.fail(error)
@@ -145,8 +154,11 @@ def _keep_alive(link: socket.socket) -> None:
 
 
 async def connect(reach: Reach, caller: Caller) -> ClientLink:
-    """Connect to the foreman, and wait for its welcome. Raises: LinkError, NotAllowed, ConfigError."""
-    link = await reach.dial(lambda address: ClientLink(address, caller))
+    """Connect to the first foreman that welcomes us. Raises: LinkError, NotAllowed, ConfigError."""
+    return await reach.dial_greeted(lambda address: ClientLink(address, caller), _wait_for_welcome, ClientLink.abort)
+
+
+async def _wait_for_welcome(link: ClientLink) -> None:
     try:
         async with asyncio.timeout(WELCOME_PATIENCE):
             await link.ready
@@ -156,4 +168,3 @@ async def connect(reach: Reach, caller: Caller) -> ClientLink:
     except BaseException:
         await link.end()
         raise
-    return link

@@ -11,15 +11,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gandy.client.connection import Connection, check, return_pauses
+from gandy.client.connection import Connection, check
 from gandy.client.link import ClientLink
+from gandy.client.repeats import draw_key, refusal_pauses, return_pauses
 from gandy.client.result_reader import ResultReader
 from gandy.client.retraction import TaskRetractor
 from gandy.client.task_queue import TaskQueue, ThreadsafeEvent
 from gandy.client.task_sender import ArgumentUploader, TaskSender
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import JobFound, ResultRow, ShowJob, Submit, Submitted, WatchResults
-from gandy.errors import GandyError, JobClosed, LinkError, StoreError
+from gandy.errors import GandyError, JobClosed, JobMoved, LinkError, StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_INPUT_BYTES
 
@@ -40,8 +41,11 @@ class OpenJob:
         self.retractor = TaskRetractor(self.queue, wake)
         self._uploader = ArgumentUploader()
         self._sender = TaskSender(self.queue, self.retractor, self._uploader, wake)
-        self._results = ResultReader(connection, self.queue)
+        self._results = ResultReader(connection, self.queue, self._reset_pauses)
+        self._key = draw_key()
+        self._is_submitted = False  # the request was sent; there may be no answer yet
         self._complaint = ""  # the foreman's last refusal that was logged
+        self._reset_pauses()
         self.running = asyncio.run_coroutine_threadsafe(self._run(), loop)  # done when the futures get no more results
 
     @property
@@ -79,18 +83,19 @@ class OpenJob:
         self.running.cancel()
 
     async def _run(self) -> None:
-        pauses = return_pauses()
         try:
             while True:
                 try:
                     await self._work(await self._connection.get_link())
                 except LinkError:
-                    await asyncio.sleep(next(pauses))
+                    await asyncio.sleep(next(self._pauses))
+                except JobMoved:
+                    await asyncio.sleep(next(self._moved_pauses))
                 except GandyError as error:
                     if not error.retryable:
                         raise
                     self._log_complaint(error)
-                    await asyncio.sleep(next(pauses))
+                    await asyncio.sleep(next(self._pauses))
                 else:
                     # We closed it, and all tasks have ended; or it was cancelled, and later tasks are cancelled too.
                     self._end(CancelledError(f"job {self.id.result()} was cancelled"))
@@ -104,6 +109,10 @@ class OpenJob:
             # Otherwise the futures would wait for ever.
             self._fail(GandyError(f"the client broke: {type(error).__name__}: {error}"))
             raise
+
+    def _reset_pauses(self) -> None:
+        """The foreman answers: the next time that it goes away, the first pause is short again."""
+        self._pauses, self._moved_pauses = return_pauses(), refusal_pauses()
 
     def _log_complaint(self, error: GandyError) -> None:
         """Log why tasks wait, once for each reason."""
@@ -152,7 +161,9 @@ class OpenJob:
             except StoreError as error:  # without the function no task can run, so this is final
                 raise StoreError(str(error)) from None
             self._spec = replace(self._spec, python=replace(python, shared=reference))
-        self.id.set_result(check(await link.ask(Submit(self._spec)), Submitted).job)
+        request = Submit(self._spec, key=self._key, again=self._is_submitted)
+        self._is_submitted = True
+        self.id.set_result(check(await link.ask(request), Submitted).job)
 
     async def _check_cancelled(self, link: ClientLink, job: JobId) -> None:
         """The job is over, and some tasks have no result. Raises: JobClosed, unless it was cancelled."""

@@ -6,10 +6,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gandy.client.connection import Connection, check_progress, growing, return_pauses
+from gandy.client.connection import Connection, check_progress
+from gandy.client.repeats import growing, return_pauses
 from gandy.clocks import read_monotonic
 from gandy.core.requests import Output, OutputPage, ReadOutput, ReadOutputs, ResultRow, TaskOutput
-from gandy.errors import ConfigError, GandyError, LinkError, TaskFailed
+from gandy.errors import ConfigError, GandyError, JobMoved, LinkError, TaskFailed
 from gandy.ids import JobId, TaskNumber
 
 # Seconds before output that has not grown is read again: the first pause, and the longest.
@@ -104,7 +105,7 @@ class OutputReader:
         while True:
             try:
                 return await self._connection.ask(request, Output)
-            except LinkError:
+            except (LinkError, JobMoved):
                 if not follow:
                     raise
                 await asyncio.sleep(next(pauses))

@@ -1,6 +1,7 @@
 """Receives which function tasks of an open job began and how they ended, for their futures. Opens no pickle."""
 
 import asyncio
+from collections.abc import Callable
 
 from gandy.client.answers import AnswerFeed
 from gandy.client.connection import Connection, check, check_progress
@@ -16,9 +17,11 @@ from gandy.ids import JobId, TaskNumber
 class ResultReader:
     """Reads results over one link after the other, and fetches large ones from the workers that have them."""
 
-    def __init__(self, connection: Connection, queue: TaskQueue) -> None:
+    def __init__(self, connection: Connection, queue: TaskQueue, on_answer: Callable[[], None]) -> None:
+        """`on_answer` is called when a foreman knows the job."""
         self._connection = connection
         self._queue = queue
+        self._on_answer = on_answer
         self._fetches: set[asyncio.Future[None]] = set()  # of large results, in progress
 
     async def read(self, link: ClientLink, job: JobId, feed: AnswerFeed, is_new: bool) -> None:
@@ -27,6 +30,7 @@ class ResultReader:
         while not is_over:
             answer = await feed.take()  # results may come before the answer to our request
             if isinstance(answer, JobFound):
+                self._on_answer()
                 if not is_new:
                     await self._catch_up(link, job)
                 is_over = answer.row.state in FINAL_JOB_STATES

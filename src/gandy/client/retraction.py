@@ -12,7 +12,7 @@ from gandy.client.link import ClientLink
 from gandy.client.task_queue import TaskQueue, ThreadsafeEvent
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow, Retracted, RetractTasks
-from gandy.errors import GandyError, LinkError
+from gandy.errors import GandyError, JobMoved, LinkError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_RETRACTED
 
@@ -24,6 +24,7 @@ class PendingRetraction(NamedTuple):
 
     tasks: tuple[TaskNumber, ...]
     answer: Future[frozenset[int]]
+    again: bool = False  # it was sent before, over a link that broke
 
 
 class TaskRetractor:
@@ -83,10 +84,14 @@ class TaskRetractor:
 
     async def _retract(self, link: ClientLink, job: JobId, retraction: PendingRetraction) -> None:
         try:
-            retracted = await self._ask(link, job, retraction.tasks)
-        except (LinkError, asyncio.CancelledError):  # it is sent again over the next link, or answered by `end`
+            retracted = await self._ask(link, job, retraction)
+        except (
+            LinkError,
+            JobMoved,
+            asyncio.CancelledError,
+        ):  # it is sent again over the next link, or answered by `end`
             with self._lock:
-                self._waiting.append(retraction)
+                self._waiting.append(retraction._replace(again=True))
             return
         for number in retraction.tasks:
             if number in retracted:
@@ -96,14 +101,14 @@ class TaskRetractor:
                 future.on_start()
         retraction.answer.set_result(retracted)
 
-    async def _ask(self, link: ClientLink, job: JobId, tasks: tuple[TaskNumber, ...]) -> frozenset[int]:
-        """Return the tasks that never began. Raises: LinkError."""
+    async def _ask(self, link: ClientLink, job: JobId, retraction: PendingRetraction) -> frozenset[int]:
+        """Return the tasks that never began. Raises: LinkError, JobMoved."""
         retracted: set[int] = set()
-        for first in range(0, len(tasks), MAX_RETRACTED):
-            request = RetractTasks(job, tasks[first : first + MAX_RETRACTED])
+        for first in range(0, len(retraction.tasks), MAX_RETRACTED):
+            request = RetractTasks(job, retraction.tasks[first : first + MAX_RETRACTED], again=retraction.again)
             try:
                 retracted.update(check(await link.ask(request), Retracted).tasks)
-            except LinkError:
+            except (LinkError, JobMoved):
                 raise
             except GandyError:  # refused: none of these is retracted
                 log.debug("tasks are not retracted", exc_info=True)

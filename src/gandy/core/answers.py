@@ -8,7 +8,9 @@ from gandy.core.effects import Reply
 from gandy.core.foreman import Foreman
 from gandy.core.intake import Intake
 from gandy.core.links import Link
+from gandy.core.lone_foreman import answer_alone
 from gandy.core.looking import Looking
+from gandy.core.records import JobAdded
 from gandy.core.refusal import Refusal
 from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.shards import NO_SHARD
@@ -36,6 +38,7 @@ class Answers:
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
         self._foreman = foreman
+        self._standing = standing
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
         self._changing = Changing(foreman, standing, self._looking)
@@ -81,16 +84,18 @@ class Answers:
                 yield from changing.forget(request, token)
                 return None
             case ask.StopWorker(worker, immediate):
-                return (yield from changing.stop_worker(worker, immediate))
+                return (yield from changing.stop_worker(worker, immediate, request.again))
             case ask.StopForeman(drain):
                 return (yield from changing.stop_foreman(drain))
-            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
+            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite() | ask.ListAudit():
                 return (yield ManageKeys(request))  # type: ignore[no-any-return]
-            case ask.ListForemen() | ask.DrainForeman() | ask.LookAtShards():
-                return (yield ManageCrew(request))  # type: ignore[no-any-return]
             case ask.PutArguments():
                 yield KeepArguments(request)
                 return ask.Done()
+            case ask.ListForemen() | ask.DrainForeman() | ask.LookAtShards():
+                if self._foreman.shard == NO_SHARD:
+                    return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
+                return (yield ManageCrew(request))  # type: ignore[no-any-return]
             case _:
                 return (yield from self._looking.answer(request))
 
@@ -100,7 +105,8 @@ class Answers:
             case ask.Submit():
                 number, effects = yield from self.intake.submit(request, link)
                 yield Decide([*effects, Reply(token, ask.Submitted(number), takes_work=True)])
-                yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
+                if any(isinstance(effect, JobAdded) for effect in effects):  # else it came before
+                    yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
             case ask.AddLines():
                 yield Decide([*self.intake.add_lines(request, link), Reply(token, answer, takes_work=True)])
             case ask.AddTasks():

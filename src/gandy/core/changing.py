@@ -8,16 +8,19 @@ from gandy.core.effects import Effect, Reply
 from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
 from gandy.core.foreman import Foreman
 from gandy.core.looking import Looking, check_readable
-from gandy.core.model import FINAL_JOB_STATES, AttemptKey, JobState
+from gandy.core.model import FINAL_JOB_STATES, AttemptKey, JobState, TaskState
 from gandy.core.records import JobForgotten
 from gandy.core.refusal import Refusal
-from gandy.core.rows import JobRow, RecoveredJob
+from gandy.core.rows import JobRow, RecoveredJob, TaskRow
 from gandy.core.snapshot import make_job
 from gandy.core.standing import Standing
 from gandy.core.steps import Ask, Commit, Decide, Look, Note, Question, Steps, StopProgram
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_PAGE
 from gandy.wire.messages import Extension
+
+CANCELLED: Final = frozenset({TaskState.CANCELLED})
 
 PATIENCE: Final = 5.0  # seconds that a worker has to answer; if it does not, its tasks count as begun
 
@@ -39,9 +42,13 @@ class Changing:
         self._refuse_if_stuck()
         row = check_readable((yield from self._looking.get_job(request.job)))
         if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
+            if _may_be_done(request, row):
+                return ask.JobFound(row)
             raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
         effects = yield from self._decide(request)
         if not effects and isinstance(request, ask.RetryJob):
+            if request.again:
+                return ask.JobFound(row)
             raise Refusal("refused", _explain_no_retry(row, request.tasks))
         yield Note(CHANGES[type(request)], {"job": request.job})  # first: what follows ends if the client hangs up
         yield Commit(effects)
@@ -89,7 +96,22 @@ class Changing:
         current = [a.task for a in dropped if reactor.current_attempt(a.job, a.task) == a]
         if current:
             yield Commit(reactor.control.cancel(request.job, current, self._standing.now))
-        return ask.Retracted((*at_hand, *(attempt.task for attempt in dropped)))
+        before = (yield from self._find_retracted(request)) if request.again else []
+        return ask.Retracted(tuple(dict.fromkeys((*at_hand, *(attempt.task for attempt in dropped), *before))))
+
+    def _find_retracted(self, request: ask.RetractTasks) -> Steps[list[TaskNumber]]:
+        """Those of the tasks that are cancelled and that no worker ever had: the request may have come before."""
+        asked = sorted(request.tasks)
+        after = TaskNumber(asked[0] - 1) if asked else None
+        found: list[TaskNumber] = []
+        while after is not None and after < asked[-1]:
+            page = yield from self._list_cancelled(request.job, after)
+            found += [row.task for row in page if row.ending is None]
+            after = page[-1].task if page else None
+        return sorted(set(found).intersection(asked))
+
+    def _list_cancelled(self, job: JobId, after: TaskNumber) -> Steps[list[TaskRow]]:
+        return (yield Look(lambda store: store.list_tasks(job, CANCELLED, MAX_PAGE, after)))  # type: ignore[no-any-return]
 
     def _have_dropped(self, given: Mapping[str, list[AttemptKey]]) -> Steps[list[AttemptKey]]:
         """Have workers drop attempts. Returns those that had not begun, and never will."""
@@ -112,7 +134,8 @@ class Changing:
         staying = {each.job for each in kept}
         gone = [job for job in dict.fromkeys(request.jobs) if job not in staying]
         self._standing.unreadable.difference_update(gone)
-        yield Decide([*map(JobForgotten, gone), Reply(token, ask.Forgotten(kept))])
+        told = tuple(each for each in kept if not (request.again and each.is_unknown))  # those were forgotten before
+        yield Decide([*map(JobForgotten, gone), Reply(token, ask.Forgotten(told))])
         if gone:
             yield Note("forgot", {"job": gone[0]} if len(gone) == 1 else {"jobs": gone})
 
@@ -130,9 +153,11 @@ class Changing:
         is_final = state in FINAL_JOB_STATES or job in self._standing.unreadable
         return is_final and self._foreman.reactor.jobs.find(job) is None
 
-    def stop_worker(self, name: str, immediate: bool) -> Steps[ask.Answer]:
+    def stop_worker(self, name: str, immediate: bool, again: bool = False) -> Steps[ask.Answer]:
         reactor = self._foreman.reactor
         found = [worker for worker in reactor.workers if name in (worker.info.name, worker.info.id)]
+        if not found and again:
+            return ask.Done()  # it has left
         if not found:
             raise Refusal("not_found", f"no worker is called {name}")
         yield Decide([effect for worker in found for effect in reactor.drain(worker.info.id, immediate)])
@@ -151,6 +176,12 @@ class Changing:
     def _refuse_if_stuck(self) -> None:
         if self._standing.is_stuck:
             raise Refusal("store", f"nothing can be changed now: {self._standing.trouble}", retryable=True)
+
+
+def _may_be_done(request: Change, row: JobRow) -> bool:
+    """True if a request that is sent again may be why this job is final, or was granted before it ended."""
+    is_whole_cancel = isinstance(request, ask.CancelJob) and request.tasks is None
+    return request.again and (not is_whole_cancel or row.state is JobState.CANCELLED)
 
 
 def _open_retraction(answer: bytes | None, asked: list[AttemptKey]) -> set[AttemptKey]:

@@ -37,7 +37,13 @@ class Retire(Struct, frozen=True):
     shard: int
 
 
-Step = Seize | HandOver | Retire
+class Forget(Struct, frozen=True):
+    """Have the database forget a foreman that is gone, and owns nothing any more."""
+
+    foreman: str
+
+
+Step = Seize | HandOver | Retire | Forget
 
 
 def plan(view: CrewView, me: str, own: int, mine: Collection[int], dead: Collection[str]) -> list[Step]:
@@ -46,7 +52,12 @@ def plan(view: CrewView, me: str, own: int, mine: Collection[int], dead: Collect
     loads = _count_shards(view, dead)
     steps: list[Step] = [Seize(lease) for lease in view.leases if _should_seize(lease, me, loads, dead)]
     extra = sorted(shard for shard in mine if shard != own)
-    return steps or _balance(extra, me, loads) or [Retire(shard) for shard in extra]
+    return steps or _forget(view, dead) or _balance(extra, me, loads) or [Retire(shard) for shard in extra]
+
+
+def _forget(view: CrewView, dead: Collection[str]) -> list[Step]:
+    owners = {lease.owner for lease in view.leases}
+    return [Forget(each.id) for each in view.foremen if each.id in dead and each.id not in owners]
 
 
 def plan_leaving(view: CrewView, me: str, mine: Collection[int], dead: Collection[str]) -> list[HandOver]:

@@ -1,6 +1,6 @@
 """Accepts new work from clients: jobs, their lines in parts, and tasks for open jobs. Checks every limit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 import msgspec
@@ -23,7 +23,7 @@ from gandy.core.steps import Commit, CompareClocks, DrawIdentity, Look, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import ConfigError
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_LATE_SECONDS, MAX_SPEC_BYTES, MAX_TASKS, MAX_UPLOADS, MAX_WAIT_SECONDS
+from gandy.limits import MAX_LATE_SECONDS, MAX_SPEC_BYTES, MAX_SUBMISSIONS, MAX_TASKS, MAX_UPLOADS, MAX_WAIT_SECONDS
 from gandy.moments import Monotonic, Shared
 
 ORPHAN_GRACE: Final = 60.0  # seconds that an open job waits for a client that is gone
@@ -39,6 +39,27 @@ class Upload(Struct, frozen=True):
 NO_UPLOAD: Final = Upload(0, 0)
 
 
+class Submissions:
+    """The last jobs that were submitted, by the keys of their requests: the store may not know them yet."""
+
+    def __init__(self, most: int = MAX_SUBMISSIONS) -> None:
+        self._most = most
+        self._jobs: dict[int, JobId] = {}
+
+    def get(self, key: int) -> JobId | None:
+        return self._jobs.get(key)
+
+    def add(self, key: int, job: JobId) -> None:
+        if key:
+            self._jobs[key] = job
+            if len(self._jobs) > self._most:
+                del self._jobs[next(iter(self._jobs))]  # the oldest
+
+    def drop(self, jobs: Set[JobId]) -> None:
+        for key in [key for key, job in self._jobs.items() if job in jobs]:
+            del self._jobs[key]
+
+
 class Intake:
     """Passes work to the reactor. Every method returns the effects. Raises: Refusal."""
 
@@ -49,13 +70,20 @@ class Intake:
         self._uploads: dict[tuple[Link, int], Upload] = {}  # by link, and the client's number
         self._upload_count = 0
         self._owners: dict[JobId, Link | None] = {}  # of open jobs: the link over which tasks come
+        self._submissions = Submissions()
 
     def submit(self, request: ask.Submit, link: Link) -> Steps[tuple[JobId, list[Effect]]]:
+        """The job's number, and the effects. A request that came before, by its key, gets the number of that job."""
+        if (known := (yield from self._find_submission(request))) is not None:
+            return self._recognise(known, request, link)
         self._refuse_in_trouble()
         shared_ahead: float = 0.0 if request.spec.at is None else (yield CompareClocks())
         identity = yield DrawIdentity()
         drawn: JobId | None = (yield Look(lambda store: store.draw_number())) if self._foreman.shard else None
         past = yield from self._find_past(request.spec.after)
+        # No step follows. Meanwhile, the same request may have come again over another link, and been quicker.
+        if (quicker := self._submissions.get(request.key)) is not None:
+            return self._recognise(quicker, request, link)
         upload = self._find_upload(link, request)
         spec = _check_spec(request.spec, len(request.lines) or upload.count)
         if spec.at is not None:
@@ -63,11 +91,27 @@ class Intake:
         self._uploads.pop((link, request.upload), None)
         spec = replace(spec, identity=identity)
         number, effects = self._foreman.reactor.control.submit(
-            spec, self._standing.now, request.lines, past, upload.number, number=drawn
+            spec, self._standing.now, request.lines, past, upload.number, request.key, drawn
         )
         if spec.is_open:
             self._owners[number] = link
+        self._submissions.add(request.key, number)
         return number, effects
+
+    def _find_submission(self, request: ask.Submit) -> Steps[JobId | None]:
+        """The job of a request that came before. The store is asked only if the client says that it sends it again."""
+        known = self._submissions.get(request.key)
+        if known is None and request.again and request.key:
+            known = yield Look(lambda store: store.find_submission(request.key))
+        return known
+
+    def _recognise(self, job: JobId, request: ask.Submit, link: Link) -> tuple[JobId, list[Effect]]:
+        """The request came before: its client goes on with the job over this link, and lines that came again go."""
+        upload = self._uploads.pop((link, request.upload), None)
+        found = self._foreman.reactor.jobs.find(job)
+        if found is not None and found.is_open:
+            self._owners[job] = link
+        return job, [] if upload is None else [LinesDropped(upload.number)]
 
     def _check_time(self, spec: JobSpec, at: Shared, ahead: float) -> JobSpec:
         """`ahead`: how far the shared time is ahead of `now`."""
@@ -123,6 +167,7 @@ class Intake:
                 self._uploads[key] = Upload(known.number, new.uploads[known.number] - 1)
         for job in new.jobs:
             self._owners.pop(job, None)
+        self._submissions.drop(new.jobs)
 
     def on_gone(self, link: Link | None, now: Monotonic) -> Iterator[Effect]:
         """Drop the uploads of a client that is gone. Its open jobs wait for it for a while."""

@@ -21,7 +21,7 @@ RESERVED: Final = frozenset({"owner", "anybody", "a stranger", "several"})
 
 
 class Key(Struct, frozen=True, omit_defaults=True):
-    """The key of a client, a worker or an observer."""
+    """The key of a client, a worker, an observer or a foreman."""
 
     fingerprint: str  # SHA-256 of its certificate, hexadecimal
     name: str
@@ -128,6 +128,18 @@ class Keyring:
     def get(self, fingerprint: str) -> Key:
         """A key that must be here, valid or not."""
         return self._keys[fingerprint]
+
+    def find(self, fingerprint: str) -> Key | None:
+        """A key, valid or not."""
+        return self._keys.get(fingerprint)
+
+    def list_revoked_since(self, before: "Keyring") -> list[str]:
+        """Fingerprints of keys that were not revoked before, and now are, or are gone."""
+        return [key.fingerprint for key in before.list_keys() if key.revoked is None and self._is_revoked(key)]
+
+    def _is_revoked(self, key: Key) -> bool:
+        found = self._keys.get(key.fingerprint)
+        return found is None or found.revoked is not None
 
     def list_keys(self) -> list[Key]:
         return sorted(self._keys.values(), key=lambda key: key.made)

@@ -155,7 +155,7 @@ class Looking:
             unreadable=len(standing.unreadable),
             foremen=standing.foremen,
             shard=self._foreman.shard,
-            foreman=standing.foreman,
+            foreman=standing.id,
         )
 
 

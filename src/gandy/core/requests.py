@@ -40,6 +40,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import TaskNumber
 from gandy.limits import (
     LAST_INTEGER,
+    MAX_AUDIT_LINE,
     MAX_COMMANDS,
     MAX_FORGOTTEN,
     MAX_INPUTS,
@@ -65,12 +66,14 @@ RetractedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_RETRACTED)
 Places = Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)]  # addresses
 
 
-class _Request(Struct, frozen=True, tag=True, omit_defaults=True):
-    pass
+class _Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+    # It was sent before, over a link that broke before the answer came, so a foreman may have done it already. What it
+    # would refuse because of that is a success then.
+    again: bool = False
 
 
 class Submit(_Request, frozen=True):
-    """Answered with `Submitted`, when the job is on disk."""
+    """Answered with `Submitted`, when the job is on disk. With a key that a job has already, that is the job."""
 
     spec: JobSpec
     lines: Lines = ()
@@ -299,6 +302,12 @@ class Invite(_Request, frozen=True):
     addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_TOKEN_ADDRESSES)] = ()
 
 
+class ListAudit(_Request, frozen=True):
+    """Answered with `AuditList`: the last lines of the crew's audit."""
+
+    last: Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+
+
 Request = (
     Submit
     | AddLines
@@ -333,6 +342,7 @@ Request = (
     | MakeKey
     | RevokeKey
     | Invite
+    | ListAudit
 )
 
 
@@ -347,7 +357,9 @@ class Done(_Answer, frozen=True):
 class RequestFailure(_Answer, frozen=True, tag="Failure"):
     """The request was refused. The kind is for programs, the message for people."""
 
-    kind: OptionalName  # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal
+    # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal; or moved: another foreman
+    # is taking over the job, and can be asked soon
+    kind: OptionalName
     message: Text
     retryable: bool = False
 
@@ -440,7 +452,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     assigned: Integer = 0  # tasks that workers have, and have not begun
     foremen: Count = 1  # of the crew
     shard: Count = 0  # of the crew's jobs, that the foreman was asked at; 0: it has a store of its own
-    foreman: OptionalName = ""  # its id, if the crew has many
+    foreman: OptionalName = ""  # its id, new for each start
 
 
 class ForemanRow(Struct, frozen=True):
@@ -541,6 +553,13 @@ class Invited(_Answer, frozen=True):
     expires: WallMoment
 
 
+class AuditList(_Answer, frozen=True):
+    """Lines of JSON, the oldest first."""
+
+    lines: Annotated[tuple[Annotated[str, Meta(max_length=MAX_AUDIT_LINE)], ...], Meta(max_length=MAX_PAGE)] = ()
+    is_shared: bool = False  # False: this foreman is alone, and its audit is a file in its home
+
+
 Answer = (
     Done
     | RequestFailure
@@ -561,6 +580,7 @@ Answer = (
     | KeyList
     | KeyMade
     | Invited
+    | AuditList
 )
 
 

@@ -23,6 +23,7 @@ class CrewRole(StrEnum):
     CLIENT = "client"
     WORKER = "worker"
     OBSERVER = "observer"  # a client that changes nothing
+    FOREMAN = "foreman"  # another foreman of the crew, which asks for its own clients
     ANYBODY = "anybody"  # at a door without keys, which the user asked for
 
 
@@ -37,6 +38,9 @@ class Credentials(NamedTuple):
 # Roles that keys are made for.
 KEYED: Final = (CrewRole.CLIENT, CrewRole.WORKER, CrewRole.OBSERVER)
 
+# Roles that invitations are made for. A foreman gets its key in no other way: it also gets the crew's identity.
+INVITED: Final = (*KEYED, CrewRole.FOREMAN)
+
 # Roles that may say HELLO as a worker.
 WORKING: Final = frozenset({CrewRole.OWNER, CrewRole.WORKER, CrewRole.ANYBODY})
 
@@ -47,11 +51,13 @@ OFFERS: Final[Mapping[CrewRole, Extension]] = {
     CrewRole.WORKER: FOREMAN_OFFERS & ~Extension.CLIENT,
     CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED,
     CrewRole.OBSERVER: Extension.ATOMIC | Extension.CLIENT,
+    CrewRole.FOREMAN: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED,
 }
 
-_READERS: Final = frozenset({CrewRole.OWNER, CrewRole.CLIENT, CrewRole.OBSERVER, CrewRole.ANYBODY})
-_CLIENTS: Final = _READERS - {CrewRole.OBSERVER}
-_OWNER: Final = frozenset({CrewRole.OWNER})
+# A foreman may ask all that the owner may: it forwards requests, and has checked the roles of those who made them.
+_OWNER: Final = frozenset({CrewRole.OWNER, CrewRole.FOREMAN})
+_CLIENTS: Final = _OWNER | {CrewRole.CLIENT, CrewRole.ANYBODY}
+_READERS: Final = _CLIENTS | {CrewRole.OBSERVER}
 
 # A request that is missing here is refused to all roles.
 PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
@@ -88,6 +94,7 @@ PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.MakeKey: _OWNER,
     ask.RevokeKey: _OWNER,
     ask.Invite: _OWNER,
+    ask.ListAudit: _OWNER,
 }
 
 # Frames of calls that are not for every role whose links carry calls.

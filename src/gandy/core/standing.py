@@ -9,6 +9,8 @@ from gandy.moments import Monotonic
 class Standing(Struct, eq=False):
     """What `gandy status` shows, and why requests are refused."""
 
+    id: str = ""  # new for each start
+    name: str = ""  # of its machine, for people
     version: str = ""
     pid: int = 0
     store: str = ""
@@ -19,5 +21,4 @@ class Standing(Struct, eq=False):
     unreadable: set[JobId] = field(default_factory=set)  # jobs that were set aside at the start
     listening: list[str] = field(default_factory=list)
     foremen: int = 1  # of the crew that are there
-    foreman: str = ""  # our id, if the crew has many
     insecure_doors: list[str] = field(default_factory=list)  # of these, the ones without keys

@@ -14,7 +14,7 @@ from gandy.store.crew import CrewStore
 FindOldest = Callable[[float], Wall]  # the time of day before which everything is older than so many seconds
 
 
-class Arguments(Protocol):
+class ArgumentStore(Protocol):
     """Clients put arguments in pieces, and workers read them in pieces."""
 
     async def put(self, name: str, offset: int, data: bytes, is_last: bool) -> None:

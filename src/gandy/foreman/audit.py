@@ -6,6 +6,7 @@ It never holds a secret, a shell line or a value of an environment. Of a flood o
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,8 @@ class Audit:
         self._is_torn = False  # the last line was not written to its end
         self._period_began = LONG_AGO  # in monotonic time
         self._refusals = 0
+        self.foreman = ""  # the name of this foreman, in a crew with many
+        self.on_line: Callable[[str], None] = lambda _line: None
 
     def note(self, what: str, who: Visitor, **about: object) -> None:
         """A full disk stops no work: what cannot be written is in the log."""
@@ -45,7 +48,8 @@ class Audit:
 
     def _write(self, what: str, who: Visitor, about: dict[str, object]) -> None:
         entry = {"time": round(float(read_wall()), 3), "what": what, "who": who.name, "from": who.place}
-        entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
+        more = ("as", who.role), ("key", who.key), ("foreman", self.foreman)
+        entry |= {name: value for name, value in more if value}
         details = (entry | about).items()
         short = {name: value[:MAX_AUDIT_TEXT] if isinstance(value, str) else value for name, value in details}
         # In ASCII: no name that a peer made up moves the cursor of a terminal that shows the file.
@@ -54,6 +58,7 @@ class Audit:
             self._append(line.encode())
         except OSError as error:
             log.error("the audit log cannot be written: %s: %s", error, line.strip())
+        self.on_line(line.strip())
 
     def _append(self, line: bytes) -> None:
         if self._file is not None and os.fstat(self._file).st_size > self._max_bytes:

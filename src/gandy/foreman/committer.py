@@ -11,10 +11,10 @@ from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import ShardLost, StoreError
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
-from gandy.foreman.shard import Shard
+from gandy.foreman.shard import ServedShard
 from gandy.moments import LONG_AGO
 from gandy.store.base import Store
 
@@ -57,7 +57,9 @@ class Committer:
 
     listener: CommitListener
 
-    def __init__(self, foreman: Foreman, store: Store, standing: Standing, clock: ForemanClock, shard: Shard) -> None:
+    def __init__(
+        self, foreman: Foreman, store: Store, standing: Standing, clock: ForemanClock, shard: ServedShard
+    ) -> None:
         self.store = store
         self._shard = shard
         self.standing = standing
@@ -133,7 +135,8 @@ class Committer:
                 raise
             except StoreError as error:
                 self._note_trouble(error)
-                if not self._withdraw(batch, error):
+                # A commit that may have been done is repeated as it was; the store finds out about it.
+                if isinstance(error, OutcomeUnknown) or not self._withdraw(batch, error):
                     self.standing.is_stuck = True
                     self._put_off(batch, error)
                     await asyncio.sleep(STORE_RETRY)
@@ -157,9 +160,13 @@ class Committer:
         return bool(new)
 
     def _put_off(self, batch: Batch, error: StoreError) -> None:
-        """Refuse the replies of a batch that must wait for the store. What was decided stays decided."""
-        waiting = [send for send in batch.sends if isinstance(send, Reply)]
-        batch.sends = [send for send in batch.sends if not isinstance(send, Reply)]
+        """Refuse the replies of a batch that must wait for the store. What was decided stays decided.
+
+        New work that may have been committed is neither confirmed nor refused before that is known.
+        """
+        is_unknown = isinstance(error, OutcomeUnknown)
+        waiting = [each for each in batch.sends if isinstance(each, Reply) and not (is_unknown and each.takes_work)]
+        batch.sends = [send for send in batch.sends if send not in waiting]
         for reply in waiting:
             reply.token.refuse(StoreError(f"it is done when the store works again: {error}", error.retryable))
 

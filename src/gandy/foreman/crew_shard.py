@@ -8,7 +8,6 @@ from gandy.core import requests as ask
 from gandy.core.links import Link
 from gandy.core.model import JobState
 from gandy.core.shards import CrewView, ForemanPlace, Lease
-from gandy.core.standing import Standing
 from gandy.errors import GandyError
 from gandy.foreman.forwarder import Forwarder
 from gandy.foreman.lease_guard import LeaseGuard
@@ -42,7 +41,7 @@ class Crew(Protocol):
 
 
 class CrewShard:
-    """Implements `foreman.shard.Shard`."""
+    """Implements `foreman.shard.ServedShard`."""
 
     def __init__(self, crew: Crew, lease: Lease, guard: LeaseGuard, elsewhere: Mapping[JobId, JobState]) -> None:
         self.number = lease.shard
@@ -83,15 +82,21 @@ class CrewShard:
         except (GandyError, TimeoutError):
             return None
 
-    async def manage(self, request: CrewRequest, _standing: Standing) -> ask.Answer:
+    async def manage(self, request: CrewRequest) -> ask.Answer:
         match request:
             case ask.ListForemen():
                 return await self._list_foremen()
             case ask.DrainForeman(foreman):
-                await self._crew.drain(foreman)
+                if not (request.again and await self._has_left(foreman)):
+                    await self._crew.drain(foreman)
             case ask.LookAtShards():
                 self._crew.nudge()
         return ask.Done()
+
+    async def _has_left(self, foreman: str) -> bool:
+        """True if no foreman has this id or name any more: if it was asked to leave before, it has."""
+        await self._crew.look()
+        return all(foreman not in (each.id, each.name) for each in self._crew.view.foremen)
 
     async def _list_foremen(self) -> ask.ForemanList:
         await self._crew.look()

@@ -13,8 +13,8 @@ from gandy.core import requests as ask
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.errors import ConfigError, LinkError
+from gandy.foreman.crew_link import CrewLink, connect
 from gandy.foreman.messenger import Messenger
-from gandy.foreman.peer_link import PeerLink, connect
 from gandy.reach import Reach
 
 log = logging.getLogger("gandy.foreman")
@@ -31,7 +31,7 @@ class Forwarder:
         """`find_shard`: how a shard can be reached; None if it has no owner now."""
         self._messenger = messenger
         self._find_shard = find_shard
-        self._links: dict[Key, asyncio.Task[PeerLink]] = {}
+        self._links: dict[Key, asyncio.Task[CrewLink]] = {}
 
     async def forward(self, request: ask.Request, shard: int, link: Link, seq: int) -> ask.Answer:
         """The answer of the shard's owner. Events that follow are sent to the client. Raises: Refusal."""
@@ -64,7 +64,7 @@ class Forwarder:
         """The answer of a shard's owner to a question of our own. Raises: LinkError, ConfigError."""
         return await (await self._get(None, shard)).request(request)
 
-    async def _get(self, link: Link | None, shard: int) -> PeerLink:
+    async def _get(self, link: Link | None, shard: int) -> CrewLink:
         """The connection for this client. Raises: LinkError, ConfigError."""
         key = (link, shard)
         opening = self._links.get(key)
@@ -72,7 +72,7 @@ class Forwarder:
             opening = self._links[key] = asyncio.create_task(self._open(shard))
         return await asyncio.shield(opening)
 
-    async def _open(self, shard: int) -> PeerLink:
+    async def _open(self, shard: int) -> CrewLink:
         reach = self._find_shard(shard)
         if reach is None:
             raise LinkError("it has no owner at the moment")
@@ -89,11 +89,11 @@ class Forwarder:
         self._links.clear()
 
 
-def _is_over(opening: "asyncio.Task[PeerLink]") -> bool:
+def _is_over(opening: "asyncio.Task[CrewLink]") -> bool:
     return opening.cancelled() or opening.exception() is not None or opening.result().lost.done()
 
 
-def _close(opening: "asyncio.Task[PeerLink]") -> None:
+def _close(opening: "asyncio.Task[CrewLink]") -> None:
     if not opening.done():
         opening.cancel()
     elif not opening.cancelled() and opening.exception() is None:

@@ -6,7 +6,7 @@ It takes a shard at its start, takes over those of foremen that are gone, and ha
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,17 +17,27 @@ from msgspec.structs import replace
 from gandy.clocks import read_monotonic
 from gandy.config import Address, parse_address
 from gandy.core import requests as ask
-from gandy.core.hosting import BEAT_PERIOD, HandOver, Retire, Seize, Step, list_shard_places, plan, plan_leaving, reach
+from gandy.core.hosting import (
+    BEAT_PERIOD,
+    Forget,
+    HandOver,
+    Retire,
+    Seize,
+    Step,
+    list_shard_places,
+    plan,
+    plan_leaving,
+    reach,
+)
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
-from gandy.core.rows import Recovered
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
 from gandy.errors import GandyError, LinkError, StoreError
 from gandy.foreman.crew_shard import CrewShard
+from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
-from gandy.foreman.neighbours import Neighbours
+from gandy.foreman.other_foremen import OtherForemen
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard
 from gandy.moments import Monotonic
 from gandy.reach import Reach
 from gandy.store.base import Store
@@ -35,7 +45,6 @@ from gandy.store.crew import CrewStore
 
 log = logging.getLogger("gandy.foreman")
 
-MakeServer = Callable[[Store, Recovered, Shard], Awaitable[Server]]  # which is started
 MakeReach = Callable[[tuple[Address, ...]], Reach]
 
 
@@ -56,7 +65,6 @@ class Hosting:
         crew: CrewStore,
         me: ForemanPlace,
         home: str,
-        make_server: MakeServer,
         make_reach: MakeReach,
         on_own_lost: Callable[[], None],
         on_drained: Callable[[], None],
@@ -71,7 +79,7 @@ class Hosting:
         self.hosted: dict[int, Hosted] = {}
         self._crew = crew
         self._home = Path(home)
-        self._make_server = make_server
+        self._make_server: MakeServer
         self._make_reach = make_reach
         self._on_own_lost = on_own_lost
         self._on_drained = on_drained
@@ -79,13 +87,16 @@ class Hosting:
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
-        self._neighbours = Neighbours(me.id, self._reach_foreman, self.nudge)
+        self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
+        self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
+        self._spreading: set[asyncio.Task[None]] = set()
 
     # The loop
 
-    async def start(self) -> Server:
+    async def start(self, make_server: MakeServer) -> Server:
         """Take a shard, and return its server. Raises: StoreError, ConfigError."""
+        self._make_server = make_server
         lease = await self._crew.take_new(self.me.id)
         self.own = lease.shard
         hosted = await self._host(lease)
@@ -119,7 +130,8 @@ class Hosting:
         asked = read_monotonic()
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
-        self._neighbours.on_view(self.view)
+        self._others.on_view(self.view)
+        self.on_ring_version(self.view.ring_version)
 
     def _check_leases(self, asked: Monotonic) -> None:
         held = {(lease.shard, lease.epoch) for lease in self.view.leases if lease.owner == self.me.id}
@@ -139,7 +151,7 @@ class Hosting:
         given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
         for lease in given:
             await self._try_to_host(lease)
-        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._neighbours.dead)
+        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
         done = [await self._perform(step) for step in steps]
         return bool(lost or given or any(done))
 
@@ -157,6 +169,9 @@ class Hosting:
                 return True
             case Retire(shard):
                 return await self._retire(shard)
+            case Forget(foreman):
+                await self._crew.leave(foreman)
+                return True
             case _:
                 assert_never(step)
 
@@ -209,7 +224,7 @@ class Hosting:
         await hosted.server.halt()
         if await self._crew.hand_over(hosted.lease, heir):
             log.info("handed shard %d over to %s", shard, heir)
-            await self._neighbours.nudge(heir)
+            await self._others.nudge(heir)
         if shard == self.own:  # the client that asked for it waits for the answer
             self._halted.append(hosted)
         else:
@@ -229,6 +244,17 @@ class Hosting:
         self.nudge()
 
     # Other foremen
+
+    def spread(self) -> None:
+        """Have all other foremen look at the database now: something has changed there."""
+        task = asyncio.create_task(self._others.nudge())
+        self._spreading.add(task)
+        task.add_done_callback(self._spreading.discard)
+
+    def list_other_places(self) -> tuple[str, ...]:
+        """Where peers on other machines reach the other foremen."""
+        others = [each for each in self.view.foremen if each.id != self.me.id]
+        return tuple(place for each in others for place in each.places if place.startswith("tcp:"))
 
     def find_server(self, shard: int | None) -> Server | None:
         """The server of a shard that runs here; without a number, the one that our clients talk to."""
@@ -269,7 +295,7 @@ class Hosting:
         self._on_drained()
 
     async def _drain_other(self, foreman: str) -> None:
-        found = self._neighbours.find(foreman)
+        found = self._others.find(foreman)
         if found is None:
             raise Refusal("refused", f"no foreman is called {foreman}; see 'gandy foreman list'")
         try:
@@ -284,7 +310,7 @@ class Hosting:
         async with self._looking:
             self.me = replace(self.me, is_leaving=True)
             await self._beat()
-            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._neighbours.dead)
+            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
             if not steps:
                 self.me = replace(self.me, is_leaving=False)
                 return False
@@ -300,8 +326,8 @@ class Hosting:
         self.hosted.clear()
         with suppress(StoreError):
             await self._crew.leave(self.me.id)
-        await self._neighbours.nudge()
-        self._neighbours.close()
+        await self._others.nudge()
+        self._others.close()
 
 
 def _choose(near: Directory, far: Directory, link: Link) -> Directory:

@@ -17,7 +17,7 @@ ENTRY_BYTES: Final = 64  # that a new input counts for besides its own, so that 
 
 
 class InputCache:
-    """Keeps inputs that will be needed soon: those of new tasks, and the neighbours of what was read."""
+    """Keeps inputs that will be needed soon: those of new tasks, and the other_foremen of what was read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

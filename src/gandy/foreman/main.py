@@ -3,12 +3,9 @@
 import asyncio
 import logging
 import os
-import secrets
 import signal
 import socket
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from gandy import __version__
 from gandy.bus.core.discovery import LOCALHOST
@@ -16,36 +13,31 @@ from gandy.clocks import read_monotonic
 from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
 from gandy.core.rows import Recovered
-from gandy.core.shards import ForemanPlace
 from gandy.core.standing import Standing
-from gandy.errors import ConfigError, StoreError
+from gandy.errors import ConfigError
 from gandy.foreman.admission import Admission
-from gandy.foreman.arguments import CrewArguments, FileArguments
 from gandy.foreman.audit import Audit
-from gandy.foreman.clock import read_boot
+from gandy.foreman.clock import ForemanClock
+from gandy.foreman.crew_member import CrewMember
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
-from gandy.foreman.hosting import Hosting
+from gandy.foreman.job_source import JobSource, OwnStore
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard, WholeCrew
+from gandy.foreman.shard import ServedShard
 from gandy.interfaces import find_ip, is_local, list_reachable
 from gandy.keys.ensemble import open_own_key
 from gandy.keys.files import make_private_folder
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
-from gandy.limits import MAX_PLACES
 from gandy.net import loop
 from gandy.net.exposure import describe_audience
 from gandy.net.links import OWNER
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
-from gandy.reach import Reach
-from gandy.store import make_crew_store, make_store
+from gandy.store import describe_store, make_crew_store, make_store
 from gandy.store.base import Store
 from gandy.store.lock import FileLock
 
-ARGUMENTS_NAME = "arguments"
 STORE_NAME = "jobs.sqlite"
-HAND_OVER_SECONDS = 5.0  # that other foremen have to take over, when this one stops
 KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless the user says otherwise
 
 log = logging.getLogger("gandy.foreman")
@@ -73,6 +65,20 @@ def refuse_plain(doors: Doors, insecure: bool) -> None:
         raise ConfigError(f"{' and '.join(plain)} {NO_KEYS}. With keys: --listen tcp://HOST:PORT")
 
 
+def needs_keys(doors: Doors) -> bool:
+    """True if peers from the network connect with keys."""
+    return any(parse_address(each).scheme == "tcp" for each in doors.listen)
+
+
+def refuse_lonely(keys: ForemanKeys, store: str, doors: Doors) -> None:
+    """Refuse to pose as a crew that is elsewhere, without its jobs and keys. Raises: ConfigError."""
+    if needs_keys(doors) and keys.has_joined and keys.own is not None and not store.startswith("postgres"):
+        crew = keys.own.about.addresses[0]
+        raise ConfigError(
+            f"this home is a foreman's of the crew at {crew}: name its database, --store postgresql://..."
+        )
+
+
 class ForemanProgram:
     """A foreman with its doors. `start` returns when it is open; `wait` ends when a signal or a client stops it."""
 
@@ -92,32 +98,31 @@ class ForemanProgram:
         self.audit = Audit(home)
         self.has_failed = False
         self.server: Server
-        self._crew = make_crew_store(self.store_name)  # None: the store is for one foreman
-        self._store = None if self._crew else make_store(self.store_name)
-        self.hosting: Hosting | None = None
-        self._beating: asyncio.Task[None] | None = None
-        self.must_restart = False  # another foreman has taken over what we ran
+        crew = make_crew_store(self.store_name)
+        self.member = (
+            None if crew is None else CrewMember(crew, home, self.keys, self.audit, self._stop_soon, self._fail)
+        )
+        self._source: JobSource = self.member or OwnStore(make_store(self.store_name), home)
         self._policy = policy
         self._keep_results = keep_results
         self._lock: FileLock | None = None
         self._admission: Admission | None = None
+        self._clock: ForemanClock | None = None  # once there is a server
         self._warnings: list[str] = []
 
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
         refuse_plain(doors, self.is_insecure)  # before anything is open
+        refuse_lonely(self.keys, self.store_name, doors)
         # One foreman per home, even if two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
-            await self._open_server()
-            try:
-                await self._open_doors(doors)
-            except BaseException:
-                await self._close_server()
-                raise
-            await self._begin_hosting()
+            self.server = await self._source.open(self._make_server, needs_keys(doors))
+            self._clock = self.server.clock
+            await self._open_doors(doors)
+            await self._source.announce(self._list_places())
         except BaseException:
-            await self._close_store()
+            await self._close()
             lock.release()
             raise
         self._lock = lock
@@ -127,43 +132,20 @@ class ForemanProgram:
             "started the foreman", OWNER, listening=" and ".join(standing.listening), insecure=doors_without_keys
         )
 
-    async def _open_server(self) -> None:
-        """Take up what the store knows. Raises: StoreError, ConfigError."""
-        if self._crew is None:
-            assert self._store is not None
-            self.server = await self._make_server(self._store, await self._store.open(), WholeCrew())
-            return
-        await self._crew.open()
-        name = socket.gethostname()
-        me = ForemanPlace(f"{name}-{secrets.token_hex(4)}", name, __version__, (), read_boot())
-        self.hosting = Hosting(
-            self._crew, me, self.home, self._make_server, self._make_reach, self._restart, self._stop_soon
-        )
-        self.server = await self.hosting.start()
-
-    async def _begin_hosting(self) -> None:
-        """Let other foremen know where we are. Raises: StoreError."""
-        if self.hosting is None:
-            return
+    def _list_places(self) -> tuple[str, ...]:
+        """Where other foremen and their peers reach this one."""
         network = self.server.requests.key_requests.network
-        listening = [str(each) for address in network for each in list_reachable(address)]
-        places = (str(socket_address(self.home)), *listening)[:MAX_PLACES]
-        self.hosting.me = replace(self.hosting.me, places=places)
-        await self.hosting.look()
-        self._beating = asyncio.create_task(self.hosting.run())
+        return (str(socket_address(self.home)), *(str(each) for place in network for each in list_reachable(place)))
 
-    def _make_reach(self, places: tuple[Address, ...]) -> Reach:
-        """How this foreman reaches another one, or a shard of one."""
-        return Reach(places)
-
-    def _restart(self) -> None:
-        self.must_restart = True
-        self._stop_soon()
+    @property
+    def must_restart(self) -> bool:
+        """True if another foreman has taken over what we ran: we go on as a new one."""
+        return self.member is not None and self.member.must_restart
 
     def _stop_soon(self) -> None:
         self.server.requests.should_stop.set()
 
-    async def _make_server(self, store: Store, recovered: Recovered, shard: Shard) -> Server:
+    async def _make_server(self, store: Store, recovered: Recovered, shard: ServedShard) -> Server:
         """Raises: StoreError."""
         for problem in recovered.problems:
             log.error("%s", problem)
@@ -171,16 +153,16 @@ class ForemanProgram:
         for number in recovered.unreadable:
             log.error("job %d cannot be read and is set aside: see 'gandy job show %d'", number, number)
         standing = Standing(
+            id=self._source.foreman,
+            name=socket.gethostname(),
             version=__version__,
             pid=os.getpid(),
-            store=self.store_name,
+            store=describe_store(self.store_name),
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
-            foreman="" if self.hosting is None else self.hosting.me.id,
         )
-        files = Path(self.home) / ARGUMENTS_NAME
-        arguments = FileArguments(files) if self._crew is None else CrewArguments(self._crew)
-        server = Server(store, recovered, self._policy, standing, self.audit, self.keys, arguments, shard)
+        parts = (self.audit, self.keys, self._source.arguments, shard)
+        server = Server(store, recovered, self._policy, standing, *parts)
         await server.start(self._keep_results, self._fail)
         return server
 
@@ -234,7 +216,7 @@ class ForemanProgram:
             await self._open_door(address)
             return
         if self._admission is None:
-            self._admission = Admission(self.server, self.keys, self.audit, self.home)
+            self._admission = Admission(self._source.find_server, self.keys, self.audit, self.home)
         await self._admission.listen(address)
         self._note_door(str(address))
         self.server.requests.key_requests.network.append(address)
@@ -253,42 +235,20 @@ class ForemanProgram:
         await self.server.requests.should_stop.wait()
 
     async def stop(self) -> None:
-        await self.halt_hosting()
-        await self._hand_over()
-        await self._close_server()
-        await self._close_store()
+        await self._source.leave()
+        await self._close()
         self.audit.close()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()
 
-    async def halt_hosting(self) -> None:
-        """Renew no lease, and take over nothing more."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
-
-    async def _hand_over(self) -> None:
-        """Let other foremen of the crew go on with what we own, if there are any."""
-        if self.hosting is None or self.must_restart:
-            return
-        try:
-            async with asyncio.timeout(HAND_OVER_SECONDS):
-                await self.hosting.leave()
-        except (StoreError, TimeoutError) as error:
-            log.warning("other foremen take over when our leases expire: %s", str(error) or "no answer in time")
-
-    async def _close_server(self) -> None:
-        await self.server.clock.leave()
-        if self.hosting is None:
-            await self.server.stop()
-        else:
-            await self.hosting.stop()
-
-    async def _close_store(self) -> None:
-        for store in (self._store, self._crew):
-            if store is not None:
-                await store.close()
+    async def _close(self) -> None:
+        """Close all that is open, as far as we came."""
+        if self._admission is not None:
+            await self._admission.close()
+        if self._clock is not None:
+            await self._clock.leave()
+        await self._source.close()
 
 
 def stop_on_signals(program: ForemanProgram) -> None:
@@ -315,7 +275,7 @@ async def _run(program: ForemanProgram, doors: Doors) -> int:
     log.info(
         "the foreman listens at %s and keeps jobs in %s",
         " and ".join(program.server.standing.listening),
-        program.store_name,
+        describe_store(program.store_name),
     )
     program.warn()
     await program.wait()

@@ -15,7 +15,7 @@ from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
-from gandy.foreman.arguments import Arguments
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.audit import Audit
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
@@ -24,7 +24,7 @@ from gandy.foreman.key_requests import KeyRequests
 from gandy.foreman.messenger import Messenger
 from gandy.foreman.questions import ANSWERS, Questions
 from gandy.foreman.request_queue import OpenRequest, RequestQueue
-from gandy.foreman.shard import Shard
+from gandy.foreman.shard import ServedShard
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
 from gandy.moments import Monotonic
@@ -44,10 +44,10 @@ class Requests:
         foreman: Foreman,
         committer: Committer,
         clock: ForemanClock,
-        arguments: Arguments,
+        arguments: ArgumentStore,
         keys: ForemanKeys,
         audit: Audit,
-        shard: Shard,
+        shard: ServedShard,
     ) -> None:
         self._shard = shard
         self._foreman = foreman
@@ -170,7 +170,7 @@ class Requests:
             case steps.KeepArguments(put):
                 await self._arguments.put(put.name, put.offset, put.data, put.is_last)
             case steps.ManageKeys(about_keys):
-                return self.key_requests.answer(about_keys, get_port(request.link).peer)
+                return await self.key_requests.answer(about_keys, get_port(request.link).peer)
             case steps.StopProgram(drain):
                 self._stop(drain)
             case _:
@@ -185,7 +185,7 @@ class Requests:
             case steps.AskShards(asked):
                 return await self._shard.ask_all(asked)
             case steps.ManageCrew(about_crew):
-                return await self._shard.manage(about_crew, self._committer.standing)
+                return await self._shard.manage(about_crew)
 
     def _stop(self, drain: bool) -> None:
         if drain:

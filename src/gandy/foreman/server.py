@@ -17,7 +17,7 @@ from gandy.core.roles import CrewRole
 from gandy.core.rows import Recovered
 from gandy.core.snapshot import restore
 from gandy.core.standing import Standing
-from gandy.foreman.arguments import Arguments
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.audit import Audit
 from gandy.foreman.audited_peers import AuditedPeers
 from gandy.foreman.call_timers import CallTimers
@@ -26,7 +26,7 @@ from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
 from gandy.foreman.dependencies import follow_other_shards
 from gandy.foreman.requests import Requests
-from gandy.foreman.shard import Shard, WholeCrew
+from gandy.foreman.shard import ServedShard, WholeCrew
 from gandy.foreman.timers import JobTimers, drop_old_values
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_SILENT_LINKS
@@ -51,8 +51,8 @@ class Server:
         standing: Standing,
         audit: Audit,
         keys: ForemanKeys,
-        arguments: Arguments,
-        shard: Shard | None = None,
+        arguments: ArgumentStore,
+        shard: ServedShard | None = None,
     ) -> None:
         """`shard`: of the jobs of a crew with many foremen."""
         self.shard = shard or WholeCrew()
@@ -68,6 +68,8 @@ class Server:
         self.call_timers = CallTimers(self.foreman)
         self.on_stop: list[Callable[[], None]] = []
         self._arguments = arguments
+        self._on_revoked = keys.kept.on_revoked
+        self._on_revoked.append(self.foreman.liveness.cut_key)
         self._dead_workers = DeadWorkers(reactor, self.clock, self.committer)
         self._listeners: list[asyncio.Server] = []
         self._loops: list[asyncio.Task[None]] = []
@@ -109,6 +111,7 @@ class Server:
 
     async def stop(self) -> None:
         await self.requests.close()
+        self._on_revoked.remove(self.foreman.liveness.cut_key)
         for listener in self._listeners:
             listener.close()
         for last in self.on_stop:

@@ -1,24 +1,20 @@
 """What a server needs to know of the shard that it runs, and of the other shards of the crew."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from gandy.core import requests as ask
 from gandy.core.links import Link
 from gandy.core.model import JobState
-from gandy.core.refusal import Refusal
 from gandy.core.shards import NO_SHARD
 from gandy.core.snapshot import NO_STATES
-from gandy.core.standing import Standing
 from gandy.foreman.messenger import Messenger
 from gandy.ids import JobId
-
-OWN_STORE: Final = "this foreman keeps its jobs in a store of its own, so no other foreman can take them over"
 
 CrewRequest = ask.ListForemen | ask.DrainForeman | ask.LookAtShards
 
 
-class Shard(Protocol):
+class ServedShard(Protocol):
     """One for each server."""
 
     number: int
@@ -39,8 +35,8 @@ class Shard(Protocol):
     async def ask_all(self, request: ask.Request, /) -> Sequence[ask.Answer]:
         """The answers of all other shards that answer in time."""
 
-    async def manage(self, request: CrewRequest, standing: Standing, /) -> ask.Answer:
-        """Raises: Refusal."""
+    async def manage(self, request: CrewRequest, /) -> ask.Answer:
+        """Raises: Refusal, StoreError."""
 
     def on_gone(self, link: Link, /) -> None: ...
 
@@ -68,26 +64,11 @@ class WholeCrew:
     async def ask_all(self, _request: ask.Request) -> Sequence[ask.Answer]:
         return ()
 
-    async def manage(self, request: CrewRequest, standing: Standing) -> ask.Answer:
-        match request:
-            case ask.ListForemen():
-                return ask.ForemanList((describe_single(standing),))
-            case ask.DrainForeman():
-                raise Refusal(
-                    "refused", f"{OWN_STORE}; 'gandy foreman stop' stops it, and its jobs wait for its return"
-                )
-            case ask.LookAtShards():
-                return ask.Done()
+    async def manage(self, _request: CrewRequest) -> ask.Answer:
+        raise AssertionError("`core.lone_foreman` answers")
 
     def on_gone(self, _link: Link) -> None:
         return
 
     def close(self) -> None:
         return
-
-
-def describe_single(standing: Standing) -> ask.ForemanRow:
-    """The row of a foreman without others."""
-    return ask.ForemanRow(
-        "foreman", "foreman", standing.version, tuple(standing.listening), (), 0, 0.0, 0.0, is_here=True
-    )

@@ -9,7 +9,7 @@ from gandy.core.foreman import Foreman
 from gandy.core.recall import SOON
 from gandy.core.records import ResultsDropped
 from gandy.errors import StoreError
-from gandy.foreman.arguments import Arguments
+from gandy.foreman.arguments import ArgumentStore
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.requests import Requests
@@ -62,7 +62,7 @@ class JobTimers:
         self._committer.wake()
 
 
-async def drop_old_values(committer: Committer, clock: ForemanClock, arguments: Arguments, seconds: float) -> None:
+async def drop_old_values(committer: Committer, clock: ForemanClock, arguments: ArgumentStore, seconds: float) -> None:
     """Every ten minutes, drop results and arguments of functions that are older than so many seconds."""
     while True:
         committer.decide([ResultsDropped(clock.find_oldest(seconds))])

@@ -1,4 +1,4 @@
-"""Makes the foreman's certificate, and signs the certificates of peers. Opens no file and no socket."""
+"""Makes the identity of a crew, and signs the certificates of its members. Opens no file and no socket."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -11,6 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gandy.errors import Rejected
 from gandy.moments import Wall
+from gandy.wire import server_names
 
 CURVE: Final = ec.SECP256R1()  # fast, and known to every TLS library
 BEGINNING: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a new key must be valid for a peer whose clock is wrong
@@ -35,7 +36,7 @@ def make_secret() -> Secret:
 
 
 def make_identity(pem: bytes) -> bytes:
-    """The foreman's certificate, DER: signed by itself, and able to sign those of peers."""
+    """The certificate of a crew, DER: signed by itself, and able to sign those of its members."""
     key = _load(pem)
     name = _make_name(IDENTITY)
     builder = _make_builder(name, key.public_key(), None).issuer_name(name)
@@ -47,7 +48,9 @@ def make_identity(pem: bytes) -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 
-def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: Wall | None) -> bytes:
+def sign(
+    identity: bytes, pem: bytes, public: bytes, name: str, expires: Wall | None, *, is_foreman: bool = False
+) -> bytes:
     """A certificate, DER, for a peer's public key. Raises: Rejected."""
     key = load_public(public)
     if expires is not None and not BEGINNING.timestamp() < float(expires) < END.timestamp() - 86_400.0:
@@ -56,7 +59,12 @@ def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: Wall | 
     builder = _make_builder(_make_name(name), key, expires).issuer_name(issuer)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = _limit_usage(builder, signs_certificates=False)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if is_foreman:
+        usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        # Old certificates of peers do not say what they are for, and OpenSSL takes them for servers; none has this.
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(server_names.FOREMAN)]), False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     return builder.sign(_load(pem), hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 

@@ -19,9 +19,10 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
 from gandy.keys.ensemble import CREW_FOLDER, save_ensemble_key
 from gandy.keys.ensemble import NAME as ENSEMBLE
-from gandy.keys.files import lock_folder, make_folder, refuse_readable, refuse_writable, replace
+from gandy.keys.files import create, lock_folder, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
 from gandy.limits import MAX_FOREMAN_ADDRESSES
+from gandy.moments import Wall
 from gandy.wire import server_names
 
 CREW: Final = CREW_FOLDER  # the folder that `gandy join` writes
@@ -40,6 +41,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
     addresses: tuple[str, ...] = ()
     ensemble: str = ""
     invitation: str = ""  # the id of the one that was used to join
+    learned: Wall = Wall(0.0)  # when a foreman last said where all foremen of the crew are
 
 
 class CrewKeys:
@@ -105,24 +107,38 @@ class CrewKeys:
         return bool(self.about.addresses)
 
     @property
-    def id(self) -> str:
-        """The id of this key at the foreman. Raises: ConfigError."""
+    def certificate_path(self) -> Path:
+        return self.folder / CERTIFICATE
+
+    @property
+    def secret_path(self) -> Path:
+        return self.folder / SECRET
+
+    @property
+    def fingerprint(self) -> str:
+        """By which foremen know this key. Raises: ConfigError."""
         try:
-            certificate = ssl.PEM_cert_to_DER_cert((self.folder / CERTIFICATE).read_text())
+            return compute_fingerprint(ssl.PEM_cert_to_DER_cert(self.certificate_path.read_text()))
         except (OSError, ValueError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
-        return compute_fingerprint(certificate)[:12]
+
+    @property
+    def id(self) -> str:
+        """The id of this key at the foreman. Raises: ConfigError."""
+        return self.fingerprint[:12]
 
     def remember(self, address: str) -> None:
         """Put the foreman's current address first; also on disk, unless another process has locked the folder."""
-        self.remember_all((address,))
+        self._update((address,), self.about.learned)
 
-    def remember_all(self, current: Iterable[str]) -> None:
-        """Like `remember`, for addresses of all foremen of the crew, the most likely first."""
-        addresses = tuple(dict.fromkeys((*current, *self.about.addresses)))[:MAX_FOREMAN_ADDRESSES]
-        if addresses == self.about.addresses:
-            return
-        before, self.about = self.about, structs.replace(self.about, addresses=addresses)
+    def learn(self, addresses: Iterable[str], now: Wall) -> None:
+        """Note the addresses of all foremen: first the one that we use, then these, then older ones while there is
+        room; also on disk, unless another process has locked the folder."""
+        self._update((*self.about.addresses[:1], *addresses), now)
+
+    def _update(self, first: tuple[str, ...], learned: Wall) -> None:
+        addresses = tuple(dict.fromkeys((*first, *self.about.addresses)))[:MAX_FOREMAN_ADDRESSES]
+        before, self.about = self.about, structs.replace(self.about, addresses=addresses, learned=learned)
         with suppress(ConfigError, OSError), lock_folder(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
             if found is not None and found.about == before:  # else another process has changed it
@@ -151,6 +167,15 @@ class CrewKeys:
         if certificate is None:
             return False
         return is_pinned(certificate, self.about.foreman) or server_names.FOREMAN in session.alternative_names
+
+    def learn_identity(self, session: TlsSession) -> bool:
+        """Keep the identity, if the other end shows it and we have only its fingerprint. True if we know it now."""
+        certificate = session.certificate
+        if self.knows_identity or certificate is None or not is_pinned(certificate, self.about.foreman):
+            return False
+        with suppress(ConfigError, OSError), lock_folder(self.folder, waits=False):
+            create(self.folder / FOREMAN, ssl.DER_cert_to_PEM_cert(certificate).encode())
+        return self.knows_identity
 
     def make_context(self) -> ssl.SSLContext:
         """A TLS context for links to the foreman. Raises: ConfigError."""

@@ -12,6 +12,7 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.keys.certificates import Secret, make_secret
 from gandy.keys.crew import CREW, CrewKeys, Membership, is_pinned, make_client_context
+from gandy.keys.foreman_home import CrewIdentity, install
 from gandy.limits import MAX_JOIN_BYTES, MAX_KEY_NAME
 from gandy.wire.joining import (
     ALPN_JOIN,
@@ -36,6 +37,8 @@ class NameTakenThere(NotAllowed):
 def join(text: str, home: str, name: str | None = None) -> CrewKeys:
     """Use a token, and keep the key in this home. The caller has locked the folder.
 
+    A token for a foreman makes this home a foreman's: the caller has made sure that none runs in it.
+
     Raises: ConfigError: it is not a token. LinkError: the foreman cannot be reached. NotAllowed: it refuses.
     """
     token = parse_token(text)
@@ -56,9 +59,16 @@ def _save(token: Token, secret: Secret, answer: Joined, foreman: bytes, address:
         role = CrewRole(answer.role)
     except ValueError:
         raise ConfigError(f"the foreman gave us the role {answer.role}, which this version does not know") from None
+    if role is CrewRole.FOREMAN and not answer.identity_secret:
+        raise ConfigError("the foreman did not give us the identity of the crew: it may be of an older version")
+    if answer.role != token.role:  # the caller has prepared the home for the token's role
+        raise ConfigError(f"the token is for the role {token.role}, and the foreman gave us the role {answer.role}")
     others = tuple(other for other in token.addresses if other != address)
     fingerprint = token.fingerprint.hex()
     about = Membership(fingerprint, answer.name, role, (address, *others), answer.ensemble, token.invitation)
+    if role is CrewRole.FOREMAN:
+        identity = CrewIdentity(foreman, answer.identity_secret, answer.ensemble_key)
+        return install(Path(home), about, secret.pem, answer.certificate, identity)
     keys = secret.pem, answer.certificate, foreman, answer.ensemble_key
     return CrewKeys.save(Path(home) / CREW, about, *keys)
 

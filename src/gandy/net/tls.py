@@ -31,6 +31,9 @@ class TlsTransport(asyncio.Transport):
         self._below = below
         self.session = session
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._end.set_protocol(protocol)
+
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         self._end.write(data)
 
@@ -105,7 +108,7 @@ class TlsEnd(asyncio.Protocol):
             if self._session.is_open:
                 self._open()
         if self._above is not None:
-            self._read(self._above)
+            self._read()
 
     def eof_received(self) -> None:
         return None  # so the transport is closed
@@ -132,6 +135,11 @@ class TlsEnd(asyncio.Protocol):
         self._settle(None)
         above.connection_made(transport)
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Bytes that come from now on are for this protocol."""
+        if self._above is not None:
+            self._above = cast("asyncio.Protocol", protocol)
+
     def _settle(self, error: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -154,12 +162,12 @@ class TlsEnd(asyncio.Protocol):
 
     # Bytes
 
-    def _read(self, above: asyncio.Protocol) -> None:
+    def _read(self) -> None:
         try:
             for data in self._session.read():
-                if self._below is None or self._below.is_closing():
+                if self._above is None or self._below is None or self._below.is_closing():
                     return
-                above.data_received(data)
+                self._above.data_received(data)
         except ssl.SSLError as error:
             self._fail(error)
             return

@@ -55,11 +55,14 @@ class CrewStore(Protocol):
     async def note_audit(self, lines: Sequence[str]) -> None:
         """Add lines to the audit of the crew."""
 
+    async def list_audit(self, limit: int) -> list[str]:
+        """The last lines, the oldest first."""
+
     async def put_arguments(self, name: str, offset: int, data: bytes, is_last: bool) -> None:
-        """As `foreman.arguments.Arguments.put`."""
+        """As `foreman.arguments.ArgumentStore.put`."""
 
     async def read_arguments(self, name: str, offset: int, limit: int) -> bytes | None:
-        """As `foreman.arguments.Arguments.read`; None: there are none of that name."""
+        """As `foreman.arguments.ArgumentStore.read`; None: there are none of that name."""
 
     async def drop_arguments(self, seconds: float) -> None:
         """Remove what has not been put or read for so long."""

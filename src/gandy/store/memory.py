@@ -19,6 +19,7 @@ from gandy.core.records import (
     TasksSet,
 )
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, take_page, weigh_job, weigh_task
+from gandy.core.shards import NO_SHARD
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
@@ -33,6 +34,7 @@ class MemoryStore:
         self._jobs: dict[JobId, MemoryJob] = {}
         self._last_job = 0
         self._uploads: dict[int, list[str]] = {}
+        self._submissions: dict[int, JobId] = {}  # jobs by the key of their request
 
     async def open(self) -> Recovered:
         self._uploads.clear()
@@ -45,6 +47,9 @@ class MemoryStore:
     async def prepare(self) -> None:
         pass
 
+    async def draw_number(self) -> JobId | None:
+        return None
+
     # Writing
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
@@ -54,14 +59,18 @@ class MemoryStore:
         return frozenset(lost for record in records for lost in self._apply(record))
 
     def _check_numbers(self, records: Iterable[Record]) -> None:
-        known = set(self._jobs)
+        known, keys = set(self._jobs), {job: key for key, job in self._submissions.items()}
         for record in records:
             if isinstance(record, JobAdded):
                 if record.job in known:
                     raise StoreError(f"there is a job {record.job} already")
+                if record.key and record.key in keys.values():
+                    raise StoreError("this job was submitted already", retryable=True)
                 known.add(record.job)
+                keys[record.job] = record.key
             elif isinstance(record, JobForgotten):
                 known.discard(record.job)
+                keys.pop(record.job, None)
 
     def _apply(self, record: Record) -> list[AttemptKey]:
         """Returns the attempts that another foreman claimed first."""
@@ -83,8 +92,9 @@ class MemoryStore:
             case ResultsDropped(before):
                 for job in self._jobs.values():
                     job.drop_results(before)
-            case JobForgotten():
-                self._jobs.pop(record.job, None)
+            case JobForgotten(number):
+                self._jobs.pop(number, None)
+                self._submissions = {key: job for key, job in self._submissions.items() if job != number}
         return []
 
     def _claim(self, attempt: AttemptKey, record: Claimed) -> bool:
@@ -100,6 +110,8 @@ class MemoryStore:
         lines: list[Input] = [*record.lines, *self._uploads.pop(record.upload, ())]
         self._jobs[record.job] = MemoryJob(record.job, record.spec, lines, record.at)
         self._last_job = max(self._last_job, record.job)
+        if record.key:
+            self._submissions[record.key] = record.job
 
     # Reading
 
@@ -107,12 +119,18 @@ class MemoryStore:
         found = self._jobs.get(job)
         return None if found is None else found.as_row()
 
+    async def find_submission(self, key: int) -> JobId | None:
+        return self._submissions.get(key)
+
     async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
         return {job: self._jobs[job].state for job in jobs if job in self._jobs}
 
     async def load_job(self, job: JobId) -> RecoveredJob | None:
         found = self._jobs.get(job)
         return None if found is None else found.recover()
+
+    async def find_shard(self, job: JobId) -> int | None:
+        return NO_SHARD if job in self._jobs else None
 
     async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
         newest_first = (number for number in sorted(self._jobs, reverse=True) if before is None or number < before)

@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from gandy.core.model import AttemptKey, Input, JobState, TaskState
 from gandy.core.records import Record
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
+from gandy.core.shards import NO_SHARD
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store import sqlite_read as read
@@ -104,6 +105,15 @@ class SqliteStore:
 
     async def prepare(self) -> None:
         await self._writer.run(self._committer.prepare)
+
+    async def draw_number(self) -> JobId | None:
+        return None
+
+    async def find_submission(self, key: int) -> JobId | None:
+        return await self._reader.read(read.find_submission, key)
+
+    async def find_shard(self, job: JobId) -> int | None:
+        return NO_SHARD if await self.find_states([job]) else None
 
     async def find_job(self, job: JobId) -> JobRow | None:
         return await self._reader.read(read.find_job, job)

@@ -102,6 +102,8 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
         code = sqlite3.SQLITE_FULL
     if code in _TEMPORARY:
         return StoreError(f"{path}: {_TEMPORARY[code]} ({error})", retryable=True)
+    if "jobs.submission" in str(error):
+        return StoreError(f"{path}: this job was submitted already", retryable=True)
     if code == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: not a file of jobs ({error}): name another file")
     if code == sqlite3.SQLITE_CORRUPT or "Could not decode" in str(error):  # the latter is Python's own

@@ -12,11 +12,12 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple, replace
 
-from gandy.bounds import BROKEN, describe, escape_controls
-from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
+from gandy.bounds import BROKEN, describe
+from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Cause, Counts, Ending, Input, JobState, TaskState
 from gandy.core.rows import ROW_BYTES, JobRow, RecoveredJob, TaskRow, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_JOB_NAME, MAX_PAGE
+from gandy.limits import MAX_PAGE
+from gandy.store.specs import read_spec, unreadable_spec
 from gandy.store.sqlite_lines import unpack_lines
 from gandy.store.sqlite_write import roll_back
 
@@ -29,6 +30,9 @@ FROM jobs JOIN specs USING (job) WHERE job = ?
 
 # The states of some jobs.
 FIND_STATES: Final = "SELECT job, state FROM jobs WHERE job IN (SELECT value FROM json_each(?))"
+
+# The job that was submitted with a key.
+FIND_SUBMISSION: Final = "SELECT job FROM jobs WHERE submission = ? AND submission <> 0"
 
 # Jobs below a number and in some states, the newest first. NULL stands for any number, and for any state.
 LIST_JOBS: Final = """
@@ -109,11 +113,9 @@ WHERE job = ?1 AND first >= (SELECT max(first) FROM lines WHERE job = ?1 AND fir
 ORDER BY first
 """
 
-_decode_spec = msgspec.json.Decoder(JobSpec).decode
 _decode_ending = msgspec.msgpack.Decoder(Ending).decode
 _STATES: Final = tuple(TaskState)
 _NO_RESULT: Final = (sys.maxsize, b"")  # after the last task
-UNREADABLE: Final = "?"  # stands for the command of a job that cannot be read
 
 
 def recover(db: sqlite3.Connection) -> tuple[list[RecoveredJob], list[JobId]]:
@@ -148,6 +150,11 @@ def find_job(db: sqlite3.Connection, job: JobId) -> JobRow | None:
 
 def find_states(db: sqlite3.Connection, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
     return {job: JobState(state) for job, state in db.execute(FIND_STATES, (json.dumps(jobs),))}
+
+
+def find_submission(db: sqlite3.Connection, key: int) -> JobId | None:
+    row = db.execute(FIND_SUBMISSION, (key,)).fetchone()
+    return None if row is None else row[0]
 
 
 def load_job(db: sqlite3.Connection, job: JobId) -> RecoveredJob | None:
@@ -269,30 +276,12 @@ def _to_job(row: tuple[Any, ...]) -> JobRow:
     job, text, tasks, is_open, state, held, submitted, changed, *counts = row
     problem = ""
     try:
-        spec = _read_spec(text)
+        spec = read_spec(text)
     except BROKEN as error:
-        spec, problem = JobSpec(command=UNREADABLE, tasks=tasks), describe(error)
+        spec, problem = unreadable_spec(tasks), describe(error)
     if spec.is_open:
         spec = replace(spec, tasks=tasks, is_open=bool(is_open))
     return JobRow(job, spec, JobState(state), bool(held), submitted, changed, Counts(*counts), problem)
-
-
-def _read_spec(text: str) -> JobSpec:
-    """Raises: one of `BROKEN`."""
-    try:
-        return _decode_spec(text)
-    except msgspec.ValidationError:
-        return _decode_spec(_mend_spec(text))
-
-
-def _mend_spec(text: str) -> bytes:
-    """An earlier gandy accepted names with any character, and wrote null for numbers that JSON does not have."""
-    fields = {
-        name: value for name, value in msgspec.json.decode(text, type=dict[str, Any]).items() if value is not None
-    }
-    if isinstance(name := fields.get("name"), str):
-        fields["name"] = escape_controls(name)[:MAX_JOB_NAME]
-    return msgspec.json.encode(fields)
 
 
 def _read_ending(packed: bytes) -> Ending:

@@ -217,8 +217,15 @@ DROP TABLE attempts;
 ALTER TABLE attempts_anew RENAME TO attempts;
 """
 
+# The key of the request that submitted a job, so that a client that asks again does not submit it twice. 0: none.
+_SUBMISSIONS: Final = """
+ALTER TABLE jobs ADD COLUMN submission INTEGER NOT NULL DEFAULT 0;
+
+CREATE UNIQUE INDEX jobs_by_submission ON jobs (submission) WHERE submission <> 0;
+"""
+
 # In order: each makes the next version from the one before. Users have such files: never change one, only append.
-MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS, _RESERVE, _ASSIGNED)
+MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS, _RESERVE, _ASSIGNED, _SUBMISSIONS)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:

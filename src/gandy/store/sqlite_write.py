@@ -36,7 +36,8 @@ from gandy.store.sqlite_lines import pack_lines
 
 # A job with all its tasks, none of which has a row.
 ADD_JOB: Final = """
-INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting, open) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?2, ?6)
+INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting, open, submission)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?2, ?6, ?7)
 """
 
 # The spec of a job.
@@ -245,7 +246,8 @@ class _Batch:
     def _add(self, record: JobAdded) -> None:
         job, spec = record.job, record.spec
         self._moved.pop(job, None)  # earlier records with this number were about another job
-        self._execute(ADD_JOB, (job, spec.tasks, first_state(spec), spec.held, record.at, spec.is_open))
+        fields = job, spec.tasks, first_state(spec), spec.held, record.at, spec.is_open, record.key
+        self._execute(ADD_JOB, fields)
         self._execute(ADD_SPEC, (job, msgspec.json.encode(spec).decode()))
         self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(record.lines)))
         if record.upload:

@@ -55,10 +55,11 @@ class Bytes(click.ParamType[int]):
 
 foreman_option = click.option(
     "--foreman",
+    multiple=True,
     metavar="URL",
-    envvar="GANDY_FOREMAN",
-    help="Where the foreman is: unix:PATH, tcp://HOST:PORT, ensemble:NAME, or, without keys, plain://HOST:PORT. "
-    "Default: GANDY_FOREMAN, else the crew that was joined, else this machine.",
+    help="Where the foreman is: unix:PATH, tcp://HOST:PORT, ensemble:NAME, or, without keys, plain://HOST:PORT. May be "
+    "given several times, for a crew with many foremen. Default: GANDY_FOREMAN, which may have several with commas, "
+    "else the crew that was joined, else this machine.",
 )
 
 preload_option = click.option(
@@ -143,7 +144,7 @@ def open_owner() -> "Client":
     where = Path(find_home(os.environ, sys.platform)) / SOCKET_NAME
     if not where.exists():
         refuse_joined(where.parent)
-    return Client(f"unix:{where}")
+    return Client([f"unix:{where}"])
 
 
 def refuse_joined(home: Path) -> None:
@@ -173,7 +174,7 @@ def find_shared_time(read_shared: Callable[[], float], written: WrittenTime | No
     return None if shared is None else float(shared)
 
 
-def open_client(foreman: str | None) -> "Client":
+def open_client(foreman: tuple[str, ...]) -> "Client":
     """Make a client that is not connected yet. Imported late, because some commands need none."""
     from gandy.client import Client
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from msgspec.structs import asdict
 
 from gandy.core.explain import describe_ending
-from gandy.core.requests import ForemanStatus, KeyRow, WorkerRow
+from gandy.core.requests import ForemanRow, ForemanStatus, KeyRow, WorkerRow
 from gandy.core.rows import JobRow, TaskRow
 from gandy.moments import Wall
 from gandy.terminal.people import (
@@ -58,6 +58,10 @@ WORKER_HEADERS: Final = (
 KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires", "origin")
 
 
+FOREMAN_HEADERS: Final = ("name", "id", "state", "shards", ">jobs", ">lease", ">last seen", "version", "address")
+SHORT_ID: Final = 8  # characters of a foreman's id that are shown; commands take them for the whole
+
+
 def key_to_cells(row: KeyRow, now: Wall) -> tuple[str, ...]:
     made = format_age(row.made, now) if row.made else ""
     expires = "" if row.expires is None else _format_expiry(row.expires, now)
@@ -98,6 +102,10 @@ def view_tasks(job: int) -> RowView[TaskRow]:
 
 def view_workers() -> RowView[WorkerRow]:
     return RowView(WORKER_HEADERS, worker_to_cells, asdict, lambda row: row.name)
+
+
+def view_foremen() -> RowView[ForemanRow]:
+    return RowView(FOREMAN_HEADERS, foreman_to_cells, asdict, lambda row: row.id)
 
 
 def view_keys(now: Wall) -> RowView[KeyRow]:
@@ -201,6 +209,16 @@ def worker_to_cells(row: WorkerRow) -> Sequence[str]:
     return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
 
 
+def foreman_to_cells(row: ForemanRow) -> Sequence[str]:
+    lease = ""
+    if row.shards:
+        lease = f"{format_seconds(row.lease_seconds)} left" if row.lease_seconds > 0 else "expired"
+    state = "leaving" if row.is_leaving else "asked" if row.is_here else ""
+    shards, jobs = ", ".join(map(str, row.shards)), format_count(row.jobs)
+    silence = f"{format_seconds(row.silent_seconds)} ago"
+    return row.name, row.id[:SHORT_ID], state, shards, jobs, lease, silence, row.version, " or ".join(row.places)
+
+
 def _format_tasks(status: ForemanStatus) -> str:
     assigned = f"{format_count(status.assigned)} assigned, " if status.assigned else ""
     return f"{format_count(status.running)} running, {assigned}{format_count(status.waiting)} waiting"
@@ -212,6 +230,7 @@ def status_to_fields(status: ForemanStatus) -> list[tuple[str, str]]:
         ("up for", format_seconds(status.uptime_seconds)),
         ("listens at", " and ".join(status.listening)),
         ("security", f"INSECURE: without keys: {' and '.join(status.insecure_doors)}" if status.insecure else ""),
+        ("foremen", f"{format_count(status.foremen)} in the crew" if status.foremen > 1 else ""),
         ("store", status.store),
         ("trouble", status.trouble),
         ("workers", format_count(status.workers)),

@@ -56,6 +56,10 @@ class Joined(Struct, frozen=True, tag=True, omit_defaults=True):
     role: OptionalName
     ensemble: OptionalName = ""  # that the foreman is in, with its key below
     ensemble_key: Hash = b""
+    identity_secret: KeyData = b""  # of the crew, PEM: only for a foreman
+
+    def __repr__(self) -> str:
+        return f"Joined({self.name}, {self.role})"  # the secrets must not get into a log
 
 
 class JoinRefused(Struct, frozen=True, tag=True, omit_defaults=True):

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from gandy.clocks import read_wall
 from gandy.config import Address, parse_address
 from gandy.core.reports import read_shard
 from gandy.core.routes import Changes, Routes
@@ -99,7 +100,7 @@ class Conversations:
             log.warning("a foreman at a place of shard %d has shard %d; trying again", conversation.shard, here)
             conversation.link.leave()
             return
-        self._reach.remember_foremen(directory.foremen)
+        self._reach.remember_foremen(directory.foremen, read_wall())
         self._apply(self._routes.on_directory(directory))
         self._close_retired()
 

@@ -17,6 +17,7 @@ import msgspec
 
 from gandy import __version__
 from gandy.bounds import describe
+from gandy.config import Addresses
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError
 from gandy.functions.tag import PYTHON_TAG
@@ -80,7 +81,7 @@ def configure_logging() -> None:
     begin_log(logging.INFO)
 
 
-def find_work(foreman: str | None, insecure: bool) -> Reach:
+def find_work(foreman: Addresses | None, insecure: bool) -> Reach:
     """Find how a worker reaches its foreman. Raises: ConfigError, LinkError, NotAllowed."""
     reach = find_reach(foreman, os.environ, sys.platform, CrewRole.WORKER, insecure)
     if any(place.scheme == "plain" for place in reach.places) and not insecure:
@@ -93,7 +94,7 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
     return reach
 
 
-def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
+def wait_for_work(foreman: Addresses | None, insecure: bool) -> Reach:
     """Like `find_work`, but wait for the foreman that GANDY_TOKEN names. Raises: ConfigError, NotAllowed."""
     pause = FIRST_JOIN_PAUSE
     while True:
@@ -113,7 +114,7 @@ def warn_insecure(places: str) -> None:
 def run(
     *,
     home: str,
-    foreman: str | None,
+    foreman: Addresses | None,
     slots: int | None,
     tags: tuple[str, ...],
     name: str | None,

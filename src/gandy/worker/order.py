@@ -43,6 +43,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: Shared | None = None  # when it begins
     identity: int = 0  # of the job
     log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
+    priority: int = 0
     queue: Any = None  # the `TaskQueue` of the foreman that gave it; None: it is a call. Any: an order is also encoded
 
     @property
@@ -79,6 +80,7 @@ def make_order(task: Task, python: PythonOrder | None, queue: "TaskQueue | None"
         python=python,
         at=orders.at,
         identity=orders.identity,
+        priority=orders.priority,
         queue=queue,
     )
 

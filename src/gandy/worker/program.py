@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from gandy.config import find_home
+from gandy.config import Addresses, find_home
 from gandy.net import loop
 from gandy.worker.commands import Commands
 from gandy.worker.main import OUTPUT_NAME, configure_logging, find_work, make_about, serve
@@ -26,7 +26,7 @@ class Worker:
 
     def __init__(
         self,
-        foreman: str | None = None,
+        foreman: Addresses | None = None,
         *,
         slots: int | None = None,
         name: str | None = None,

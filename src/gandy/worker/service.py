@@ -180,6 +180,7 @@ class WorkerService:
 
     def on_cut(self, conversation: Conversation) -> None:
         self.conversations.on_cut(conversation)
+        self._tasks.request_turn()  # it wants no slots any more
 
     def on_refused(self) -> None:
         log.error("the foreman refuses this worker")

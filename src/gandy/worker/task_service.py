@@ -60,7 +60,7 @@ class TaskService:
         self.runner.running.on_start = _on_start
         left = () if journal is None else folder.left.results
         self.results = ResultSender(journal, self.runner.finished, left)
-        self.scheduler = TaskScheduler(self.runner, call_slots, clock, slots, self._report, self._request_turn)
+        self.scheduler = TaskScheduler(self.runner, call_slots, clock, slots, self._report, self.request_turn)
         self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
         self.large_results = LargeResults(self.runner.folder.outputs, self._report, self.throttle.on_shortage)
         self.isolated = IsolatedCalls(self.runner)
@@ -204,7 +204,7 @@ class TaskService:
         """A shell task is over. While results may be held, it is reported with others, which costs less."""
         self.results.allowance -= 1
         if self.results.allowance <= 0 or attempt.attempt != 1:
-            self._request_turn()
+            self.request_turn()
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         if ending.cause is Cause.RETURNED:
@@ -222,14 +222,14 @@ class TaskService:
                 self._report(attempt, ending)
             if attempt.attempt != 1:  # an earlier attempt was lost, perhaps with its worker: send the result at once
                 self.results.may_hold = False
-            self._request_turn()
+            self.request_turn()
 
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         order = self._orders.pop(TaskPair(attempt.job, attempt.task))
         queue = get_queue(order)
         queue.side.end(make_result(attempt, ending, order.identity, queue.shard))
 
-    def _request_turn(self) -> None:
+    def request_turn(self) -> None:
         """Take a turn soon: once for all events of one turn of the loop."""
         if not self._is_turn_due:
             self._is_turn_due = True

@@ -9,7 +9,17 @@ from types import TracebackType
 from typing import Self, cast
 
 from gandy.client.conversation import OFFERS
-from gandy.core.requests import EVENT, REPLY, Answer, Request, decode_request, encode
+from gandy.core.requests import (
+    EVENT,
+    REPLY,
+    Answer,
+    ForemanList,
+    ForemanRow,
+    ListForemen,
+    Request,
+    decode_request,
+    encode,
+)
 from gandy.talk.events import ExtensionReceived
 from gandy.talk.foreman import ForemanSide
 from gandy.wire.messages import Extended, Extension
@@ -18,13 +28,18 @@ Script = Callable[[Request], "list[Answer] | None"]
 
 
 class PretendForeman:
-    """The script gives the answer to each request, and the events behind it. None: the link is cut instead."""
+    """The script gives the answer to each request, and the events behind it. None: the link is cut instead.
+
+    Requests for the foremen of the crew, which clients make by themselves, are only counted.
+    """
 
     def __init__(self, path: Path, script: Script, offers: Extension = OFFERS) -> None:
         self.path = path
         self.script = script
         self.offers = offers
         self.asked: list[Request] = []
+        self.foremen: tuple[ForemanRow, ...] = ()
+        self.times_listed = 0
         self.reads: list[int] = []  # requests in each read from a socket
         self.links: set[asyncio.Transport] = set()
 
@@ -71,6 +86,10 @@ class _PretendLink(asyncio.Protocol):
 
     def _on_request(self, event: ExtensionReceived) -> None:
         request = decode_request(event.payload)
+        if isinstance(request, ListForemen):
+            self._foreman.times_listed += 1
+            self._side.framing.send_extended(Extended(REPLY, encode(ForemanList(self._foreman.foremen))), event.seq)
+            return
         self._foreman.asked.append(request)
         answers = self._foreman.script(request)
         if answers is None:

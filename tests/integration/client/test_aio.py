@@ -10,9 +10,9 @@ from tests.unit.client.builders import a_row, a_task_row, a_worker_row
 
 import gandy
 from gandy import AsyncClient
-from gandy.client import connection, link, output
+from gandy.client import link, output, repeats
 from gandy.client.aio_job import PAGE
-from gandy.client.connection import growing
+from gandy.client.repeats import growing
 from gandy.config import Address
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
@@ -61,7 +61,7 @@ JOB = JobId(7)
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "RETURN_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(repeats, "RETURN_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(output, "OUTPUT_PAUSES", (0.0, 0.0))
 
 
@@ -92,7 +92,10 @@ def test_submit_gives_a_job(tmp_path: Path) -> None:
         assert repr(job) == "AsyncJob(7)"
 
     spec = JobSpec(command=("echo", "a"), tasks=3, tags=("gpu",), cwd=str(Path.cwd()))
-    assert talk(tmp_path, always(Submitted(JOB)), act) == [Submit(spec)]
+    (asked,) = talk(tmp_path, always(Submitted(JOB)), act)
+    assert isinstance(asked, Submit)
+    assert asked == Submit(spec, key=asked.key)
+    assert asked.key > 0
 
 
 def test_folder_is_told_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,15 +385,14 @@ def test_followed_output_goes_on_until_the_last_piece(tmp_path: Path) -> None:
     nothing = Output(b"", 0, False)
     script = in_turn([nothing], [Output(b"a", 1, False)], [Output(b"", 1, False)], None, [Output(b"b", 1, True)])
     asked = talk(tmp_path, script, act)
-    assert asked[-1] == ReadOutput(JOB, TaskNumber(1), "out", 1, 1)
+    assert asked[-1] == ReadOutput(JOB, TaskNumber(1), "out", 1, 1, again=True)
 
 
-def test_output_that_is_not_followed_tells_a_broken_link(tmp_path: Path) -> None:
+def test_output_that_is_not_followed_survives_a_broken_link(tmp_path: Path) -> None:
     async def act(client: AsyncClient) -> None:
-        with pytest.raises(LinkError, match="broke"):
-            [piece async for piece in client.job(7).output()]
+        assert [piece async for piece in client.job(7).output()] == [b"a"]
 
-    talk(tmp_path, in_turn(None), act)
+    talk(tmp_path, in_turn(None, [Output(b"a", 1, True)]), act)
 
 
 def test_there_are_two_streams(tmp_path: Path) -> None:
@@ -404,13 +406,21 @@ def test_there_are_two_streams(tmp_path: Path) -> None:
 # Links
 
 
-def test_broken_link_is_told_and_made_anew(tmp_path: Path) -> None:
+def test_a_request_over_a_broken_link_is_sent_again_and_says_so(tmp_path: Path) -> None:
     async def act(client: AsyncClient) -> None:
-        with pytest.raises(LinkError, match=r"the link to the foreman at unix:.* broke"):
-            await client.job(7).status()
         assert await client.job(7).status() == RUNNING.row
 
-    talk(tmp_path, in_turn(None, [RUNNING]), act)
+    asked = talk(tmp_path, in_turn(None, None, [RUNNING]), act)
+    assert asked == [ShowJob(JOB), ShowJob(JOB, again=True), ShowJob(JOB, again=True)]
+
+
+def test_a_request_that_would_do_more_the_second_time_is_not_sent_again(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(LinkError, match=r"the link to the foreman at unix:.* broke"):
+            await client.stop_foreman()
+        assert await client.job(7).status() == RUNNING.row
+
+    assert talk(tmp_path, in_turn(None, [RUNNING]), act) == [StopForeman(), ShowJob(JOB)]
 
 
 def test_closed_client_fails_those_who_still_wait(tmp_path: Path) -> None:

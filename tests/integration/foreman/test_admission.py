@@ -214,7 +214,7 @@ def test_an_address_that_proves_nothing_is_not_heard_for_a_while(
                 assert isinstance(await site.ask_to_join("127.0.0.2"), joining.JoinRefused)
             with pytest.raises(OSError):  # cut before a byte of TLS
                 await site.ask_to_join("127.0.0.2")
-            token = site.keys.invite(CrewRole.WORKER, 60.0, 1, (f"tcp://127.0.0.1:{site.tcp}",))[0]
+            token, _ = await site.keys.invite(CrewRole.WORKER, 60.0, 1, (f"tcp://127.0.0.1:{site.tcp}",))
             await asyncio.to_thread(join, token, str(tmp_path / "there"), "other")
 
     run(test())
@@ -224,7 +224,7 @@ def test_an_address_that_proves_nothing_is_not_heard_for_a_while(
 def test_a_newcomer_that_cannot_be_taken_costs_no_use(tmp_path: Path, changes: dict[str, Any]) -> None:
     async def test() -> None:
         async with a_site(tmp_path) as site:
-            token, invitation = site.keys.invite(CrewRole.WORKER, 60.0, 1, (f"tcp://127.0.0.1:{site.tcp}",))
+            token, invitation = await site.keys.invite(CrewRole.WORKER, 60.0, 1, (f"tcp://127.0.0.1:{site.tcp}",))
             opened = joining.parse_token(token)
             public = changes.get("public_key", make_secret().public)
             proof = make_proof(hash_secret(opened.secret), joining.bind(opened.fingerprint, public))
@@ -240,7 +240,7 @@ def test_a_newcomer_that_cannot_be_taken_costs_no_use(tmp_path: Path, changes: d
 def test_two_machines_of_one_name_can_join_but_not_by_a_name_that_was_chosen(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_site(tmp_path) as site:
-            token = site.keys.invite(CrewRole.WORKER, 60.0, 4, (f"tcp://127.0.0.1:{site.tcp}",))[0]
+            token, _ = await site.keys.invite(CrewRole.WORKER, 60.0, 4, (f"tcp://127.0.0.1:{site.tcp}",))
             names = [(await asyncio.to_thread(join, token, str(tmp_path / str(n)))).about.name for n in range(2)]
             assert names[0] == socket.gethostname()[:64]
             assert names[1].startswith(names[0][:57] + "-")

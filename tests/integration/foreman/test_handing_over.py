@@ -38,8 +38,8 @@ class Site:
     async def __aexit__(self, *_: object) -> None:
         await self.program.stop()
 
-    def invite(self, role: CrewRole = CrewRole.WORKER) -> str:
-        return self.program.keys.invite(role, 60.0, 1, (self.address,))[0]
+    async def invite(self, role: CrewRole = CrewRole.WORKER) -> str:
+        return (await self.program.keys.invite(role, 60.0, 1, (self.address,)))[0]
 
     async def join(self, token: str) -> bytes:
         """What the newcomer has for a key."""
@@ -59,7 +59,7 @@ def test_who_joins_gets_the_key_of_this_crew_and_not_of_one_that_its_foreman_joi
             crew = site.home / "crew"
             crew.mkdir(mode=0o700)
             save_ensemble_key(crew, FOREIGN)
-            assert await site.join(site.invite()) == open_own_key(str(site.home)).secret != FOREIGN
+            assert await site.join(await site.invite()) == open_own_key(str(site.home)).secret != FOREIGN
             assert open_ensemble_key(str(site.home)).secret == FOREIGN  # for those who work there
 
     run(test())
@@ -68,7 +68,7 @@ def test_who_joins_gets_the_key_of_this_crew_and_not_of_one_that_its_foreman_joi
 def test_an_observer_gets_no_key(site: Site) -> None:
     async def test() -> None:
         async with site:
-            assert await site.join(site.invite(CrewRole.OBSERVER)) != open_own_key(str(site.home)).secret
+            assert await site.join(await site.invite(CrewRole.OBSERVER)) != open_own_key(str(site.home)).secret
             assert not open_own_key(str(site.home)).is_shared
 
     run(test())
@@ -77,7 +77,7 @@ def test_an_observer_gets_no_key(site: Site) -> None:
 def test_a_key_that_cannot_be_given_costs_no_use(site: Site) -> None:
     async def test() -> None:
         async with site:
-            token = site.invite()
+            token = await site.invite()
             path = site.home / "keys" / "ensemble.key"
             open_own_key(str(site.home))
             path.chmod(0o644)

@@ -45,17 +45,16 @@ class Foremen:
         return program
 
     def hosting(self, number: int) -> Hosting:
-        found = self.programs[number].hosting
+        found = self.programs[number].member
         assert found is not None
-        return found
+        return found.hosting
 
     async def kill(self, number: int) -> None:
         """End it without a word: nothing is handed over, and its sockets refuse connections."""
-        program = self.programs.pop(number)
-        hosting = program.hosting
-        assert hosting is not None
-        await program.halt_hosting()
-        for each in hosting.hosted.values():
+        member = self.programs.pop(number).member
+        assert member is not None
+        await member.halt()
+        for each in member.hosting.hosted.values():
             await each.server.stop()
 
     async def stop(self) -> None:

@@ -1,5 +1,6 @@
 """Keys on a real disk: for one user only, whole or not at all, and the same for all processes that start at once."""
 
+import asyncio
 import os
 import ssl
 import stat
@@ -205,7 +206,7 @@ def test_a_damaged_ring_is_told_and_left_alone(folder: Path, data: bytes) -> Non
 
 def test_without_its_ring_a_foreman_makes_new_keys_for_its_home_and_knows_no_other(folder: Path) -> None:
     first = ForemanKeys(folder)
-    first.add(make_secret().public, "anna", CrewRole.CLIENT, "test")
+    asyncio.run(first.add(make_secret().public, "anna", CrewRole.CLIENT, "test"))
     (folder / "ring.json").unlink()
     second = ForemanKeys(folder)
     assert second.fingerprint == first.fingerprint
@@ -349,14 +350,14 @@ def test_two_that_join_at_once_do_not_mix_their_keys(folder: Path) -> None:
 def test_a_time_that_no_certificate_can_have_is_refused(folder: Path, seconds: float) -> None:
     keys = ForemanKeys(folder)
     with pytest.raises(Rejected):
-        keys.add(make_secret().public, "anna", CrewRole.CLIENT, "test", seconds)
+        asyncio.run(keys.add(make_secret().public, "anna", CrewRole.CLIENT, "test", seconds))
     assert len(keys.ring.list_keys()) == len(KEYED)
 
 
 def test_no_invitation_is_for_the_owner(folder: Path) -> None:
     for role in (CrewRole.OWNER, CrewRole.ANYBODY):
         with pytest.raises(Rejected, match="an invitation cannot be for"):
-            ForemanKeys(folder).invite(role, 60.0, 1, ())
+            asyncio.run(ForemanKeys(folder).invite(role, 60.0, 1, ()))
 
 
 def test_secrets_are_not_shown() -> None:

@@ -116,7 +116,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M "  # noqa: ISC004
             "--preload m --commands kitchen:cook --reserve 1 --ensemble band",
             {
-                "foreman": "tcp://h",
+                "foreman": ("tcp://h",),
                 "slots": 2,
                 "tags": ("a", "b"),
                 "name": "hut",
@@ -131,7 +131,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (
             "worker run --ensemble band",
             {
-                "foreman": "ensemble:band",
+                "foreman": ("ensemble:band",),
                 "slots": None,
                 "tags": (),
                 "name": None,
@@ -146,7 +146,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (
             "worker run",
             {
-                "foreman": None,
+                "foreman": (),
                 "slots": None,
                 "tags": (),
                 "name": None,

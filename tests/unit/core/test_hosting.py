@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gandy.core.hosting import (
     LEASE_SECONDS,
+    Forget,
     HandOver,
     Retire,
     Seize,
@@ -37,6 +38,11 @@ def test_the_best_heir_takes_over_what_a_dead_foreman_owned() -> None:
     seized = [plan(view, me, own, {own}, {"c"}) for me, own in (("a", 1), ("b", 2))]
     assert sorted(map(len, seized)) == [0, 1]
     assert [Seize(view.leases[2])] in seized
+
+
+def test_a_dead_foreman_is_forgotten_when_it_owns_nothing_any_more() -> None:
+    view = a_view({1: "a", 2: "b"})
+    assert plan(view, "a", 1, {1}, {"c"}) == [Forget("c")]
 
 
 def test_a_shard_without_an_owner_is_taken_at_once() -> None:

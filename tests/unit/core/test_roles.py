@@ -7,6 +7,7 @@ from tests.builders import decode_all
 
 from gandy.core import requests as ask
 from gandy.core.roles import (
+    INVITED,
     KEYED,
     OFFERS,
     PERMITS,
@@ -23,7 +24,7 @@ from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError
 from gandy.wire import calls
 from gandy.wire.messages import About, Error, Extension, Hello
 
-OWNER, CLIENT, WORKER, OBSERVER, ANYBODY = CrewRole
+OWNER, CLIENT, WORKER, OBSERVER, FOREMAN, ANYBODY = CrewRole
 
 # What changes nothing. A programmer who adds a request decides here as well whether observers may make it.
 READING: set[type[ask.Request]] = {
@@ -42,7 +43,14 @@ READING: set[type[ask.Request]] = {
     ask.ReadOutput,
     ask.ReadOutputs,
 }
-KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite, ask.LookAtShards}
+KEEPING: set[type[ask.Request]] = {
+    ask.ListKeys,
+    ask.MakeKey,
+    ask.RevokeKey,
+    ask.Invite,
+    ask.ListAudit,
+    ask.LookAtShards,
+}
 
 AS_CLIENT = Hello(0, (), Extension.ATOMIC | Extension.CLIENT)
 AS_WORKER = Hello(1, (), Extension.ATOMIC, About("id", "name", 1))
@@ -61,16 +69,17 @@ def test_every_role_is_offered_something() -> None:
 @pytest.mark.parametrize("kind", PERMITS, ids=lambda kind: kind.__name__)
 def test_what_each_role_may_ask(kind: type[ask.Request]) -> None:
     if kind in KEEPING:
-        expected = {OWNER}
+        expected = {OWNER, FOREMAN}
     elif kind in READING:
-        expected = {OWNER, CLIENT, OBSERVER, ANYBODY}
+        expected = {OWNER, FOREMAN, CLIENT, OBSERVER, ANYBODY}
     else:
-        expected = {OWNER, CLIENT, ANYBODY}
+        expected = {OWNER, FOREMAN, CLIENT, ANYBODY}
     assert PERMITS[kind] == expected
 
 
 def test_no_key_is_for_the_owner() -> None:
     assert set(KEYED) == {CLIENT, WORKER, OBSERVER}
+    assert set(INVITED) == {CLIENT, WORKER, OBSERVER, FOREMAN}
     assert all(PERMITS[kind].isdisjoint(KEYED) for kind in KEEPING)
 
 
@@ -99,7 +108,14 @@ def test_a_refusal_is_an_error_that_answers_nothing(code: ErrorCode) -> None:
 
 @pytest.mark.parametrize(
     ("role", "refused"),
-    [(OWNER, []), (ANYBODY, []), (CLIENT, [calls.ANNOUNCE]), (WORKER, [calls.CALL]), (OBSERVER, [0x40, 0x45])],
+    [
+        (OWNER, []),
+        (ANYBODY, []),
+        (CLIENT, [calls.ANNOUNCE]),
+        (WORKER, [calls.CALL]),
+        (OBSERVER, [0x40, 0x45]),
+        (FOREMAN, [calls.ANNOUNCE]),
+    ],
 )
 def test_frames_that_are_not_for_a_role(role: CrewRole, refused: list[int]) -> None:
     kinds: list[int] = []

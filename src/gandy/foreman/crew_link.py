@@ -15,7 +15,7 @@ WELCOME_SECONDS: Final = 3.0  # that the other foreman has to answer HELLO
 OnAnswer = Callable[[Answer, bool], None]  # an answer, and whether it is an event that follows one
 
 
-class PeerLink(asyncio.Protocol):
+class CrewLink(asyncio.Protocol):
     """One connection. `lost` is done when it is closed, whichever side closed it."""
 
     def __init__(self) -> None:
@@ -104,11 +104,11 @@ class PeerLink(asyncio.Protocol):
             self._transport.write(data)
 
 
-def _make(_place: Address) -> PeerLink:
-    return PeerLink()
+def _make(_place: Address) -> CrewLink:
+    return CrewLink()
 
 
-async def connect(reach: Reach, shard: int = 0) -> PeerLink:
+async def connect(reach: Reach, shard: int = 0) -> CrewLink:
     """Connect to another foreman, or to one of its shards. Raises: LinkError, ConfigError."""
     link = await (reach.dial_shard(shard, reach.places, _make) if shard else reach.dial(_make))
     try:

@@ -13,7 +13,7 @@ from typing import Final
 from gandy.core.requests import Answer, ForemanStatus, GetStatus, LookAtShards, Request
 from gandy.core.shards import CrewView, ForemanPlace
 from gandy.errors import ConfigError, LinkError, NothingListens
-from gandy.foreman.peer_link import PeerLink, connect
+from gandy.foreman.crew_link import CrewLink, connect
 from gandy.reach import Reach
 
 log = logging.getLogger("gandy.foreman")
@@ -22,14 +22,14 @@ RETRY_PAUSE: Final = 0.2  # seconds between two tries to reach a foreman whose l
 NUDGE_SECONDS: Final = 1.0  # that another foreman has to answer that it looks
 
 
-class Neighbour:
+class OtherForeman:
     """Another foreman, and our link to it."""
 
     def __init__(self, place: ForemanPlace, reach: Reach, on_death: Callable[[str], None]) -> None:
         self.place = place
         self._reach = reach
         self._on_death = on_death
-        self.link: PeerLink | None = None
+        self.link: CrewLink | None = None
         self._keeping = asyncio.create_task(self._keep())
 
     async def _keep(self) -> None:
@@ -52,7 +52,7 @@ class Neighbour:
                 self.link = None
         self._on_death(self.place.id)
 
-    async def _is_same(self, link: PeerLink) -> bool:
+    async def _is_same(self, link: CrewLink) -> bool:
         """False if another foreman has the address now."""
         answer = await link.request(GetStatus(is_local=True))
         return isinstance(answer, ForemanStatus) and answer.foreman == self.place.id
@@ -69,7 +69,7 @@ class Neighbour:
             self.link.close()
 
 
-class Neighbours:
+class OtherForemen:
     """All other foremen. `dead` has those that are known to be gone, until the database forgets them."""
 
     def __init__(
@@ -78,13 +78,13 @@ class Neighbours:
         self._me = me
         self._make_reach = make_reach
         self._on_change = on_death
-        self._by_id: dict[str, Neighbour] = {}
+        self._by_id: dict[str, OtherForeman] = {}
         self.dead: set[str] = set()
 
-    def __iter__(self) -> Iterator[Neighbour]:
+    def __iter__(self) -> Iterator[OtherForeman]:
         return iter(list(self._by_id.values()))
 
-    def find(self, name: str) -> Neighbour | None:
+    def find(self, name: str) -> OtherForeman | None:
         """A foreman by its id or name."""
         return next((each for each in self if name in (each.place.id, each.place.name)), None)
 
@@ -101,12 +101,12 @@ class Neighbours:
     def _add(self, place: ForemanPlace) -> None:
         reach = self._make_reach(place)
         if reach is not None:
-            self._by_id[place.id] = Neighbour(place, reach, self._on_death)
+            self._by_id[place.id] = OtherForeman(place, reach, self._on_death)
 
     def _on_death(self, foreman: str) -> None:
         gone = self._by_id.pop(foreman, None)
         if gone is not None:
-            log.warning("the foreman %s is gone", gone.place.name)
+            log.warning("the foreman %s is gone", foreman)
             self.dead.add(foreman)
             self._on_change()
 
@@ -121,7 +121,7 @@ class Neighbours:
         self._by_id.clear()
 
 
-async def _nudge(neighbour: Neighbour) -> None:
+async def _nudge(other: OtherForeman) -> None:
     with suppress(LinkError, TimeoutError):
         async with asyncio.timeout(NUDGE_SECONDS):
-            await neighbour.request(LookAtShards())
+            await other.request(LookAtShards())

@@ -1,0 +1,178 @@
+"""The few connections of a foreman to its database: made when they are needed, and shared by its shards.
+
+No session state is kept, so that each transaction may run on another server connection, as behind PgBouncer.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format, TransactionStatus
+
+from gandy.errors import StoreError
+from gandy.store.postgres.arrays import PACKED, PackedArray
+from gandy.store.postgres.explain import Disconnected, explained
+from gandy.store.postgres.url import DatabaseUrl
+
+T = TypeVar("T")
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Values = Mapping[str, object]
+
+# One for reads, so that a long list holds up no commit; and two for writes, so that two shards can commit at once.
+READERS: Final = 1
+WRITERS: Final = 2
+
+# For libpq, unless the URL says otherwise. A server that is silently gone is noticed within about ten seconds, and a
+# standby is not taken for the primary.
+DEFAULTS: Final = {
+    "application_name": "gandy",
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "target_session_attrs": "read-write",
+}
+
+BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+class _PackedDumper(Dumper):
+    """Sends an array that is packed already."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: PackedArray) -> Buffer:
+        return obj
+
+
+def _make_dumper(kind: type[PackedArray]) -> type[Dumper]:
+    return type(f"{kind.__name__}Dumper", (_PackedDumper,), {"oid": kind.oid})
+
+
+_DUMPERS: Final = {kind: _make_dumper(kind) for kind in PACKED}
+
+
+class Connections:
+    """Connects again by itself. A connection that has a problem is closed, and never used again."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        self.url = url
+        self._free: list[Connection] = []
+        self._reading = asyncio.Semaphore(READERS)
+        self._writing = asyncio.Semaphore(WRITERS)
+        self._is_closed = True
+
+    def open(self) -> None:
+        """Connections are made when they are needed."""
+        self._is_closed = False
+
+    async def close(self) -> None:
+        self._is_closed = True
+        while self._free:
+            await self._free.pop().close()
+
+    async def read(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Read, again if the connection turned out to be broken. Raises: StoreError."""
+        for _ in range(READERS + WRITERS):  # each may have broken since it was used
+            with suppress(Disconnected):
+                return await self._read_once(do)
+        return await self._read_once(do)
+
+    async def _read_once(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self._reading, self._borrowed() as db:
+            with explained(self.url):
+                return await do(db)
+
+    async def snapshot(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Several reads that see one state of the database. Raises: StoreError."""
+
+        async def work(db: Connection) -> T:
+            await db.execute(BEGIN_READ)
+            await db.execute("SET LOCAL jit = off")  # compiling a statement takes longer than any of ours
+            found = await do(db)
+            await db.execute("COMMIT")
+            return found
+
+        return await self.read(work)
+
+    async def write(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Write, once. Raises: Disconnected, if it is not known whether it was done; StoreError."""
+        async with self._writing, self._borrowed() as db:
+            with explained(self.url):
+                return await do(db)
+
+    async def write_again(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Write what may be done twice, again if the connection turned out to be broken. Raises: StoreError."""
+        for _ in range(READERS + WRITERS):
+            with suppress(Disconnected):
+                return await self.write(do)
+        return await self.write(do)
+
+    async def transact(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Several statements, all or none. Raises: as `write`."""
+
+        async def work(db: Connection) -> T:
+            await db.execute("BEGIN")
+            done = await do(db)
+            await db.execute("COMMIT")
+            return done
+
+        return await self.write(work)
+
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[Connection]:
+        db = self._free.pop() if self._free else await self._connect()
+        try:
+            yield db
+        finally:
+            is_idle = db.info.transaction_status is TransactionStatus.IDLE
+            if is_idle and not self._is_closed:
+                self._free.append(db)
+            else:
+                await db.close()
+
+    async def _connect(self) -> Connection:
+        """Raises: StoreError. Never Disconnected: nothing was sent."""
+        if self._is_closed:
+            raise StoreError(f"{self.url}: not open")
+        try:
+            with explained(self.url):
+                given = conninfo_to_dict(self.url.conninfo)
+                more = {name: value for name, value in DEFAULTS.items() if name not in given}
+                db = await psycopg.AsyncConnection.connect(
+                    self.url.conninfo,
+                    autocommit=True,
+                    prepare_threshold=None,  # behind PgBouncer, the next statement may meet another server process
+                    **more,  # type: ignore[arg-type]  # these are parameters of libpq, all of them texts
+                )
+        except Disconnected as error:
+            raise StoreError(str(error), retryable=True) from None
+        except psycopg.ProgrammingError:
+            raise StoreError(f"{self.url}: libpq cannot read this URL") from None
+        for kind, dumper in _DUMPERS.items():
+            db.adapters.register_dumper(kind, dumper)
+        return db
+
+
+async def fetch(db: Connection, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+    """All rows of a statement."""
+    async with db.cursor(binary=True) as cursor:
+        await cursor.execute(statement, values)
+        return await cursor.fetchall()
+
+
+async def fetch_one(db: Connection, statement: str, values: Values | None = None) -> tuple[Any, ...] | None:
+    rows = await fetch(db, statement, values)
+    return rows[0] if rows else None
+
+
+async def execute(db: Connection, statement: str, values: Values | None = None) -> int:
+    """Returns the number of rows that it changed."""
+    cursor = await db.execute(statement, values)
+    return cursor.rowcount

@@ -1,0 +1,2 @@
+-- add_piece: a piece of arguments.
+INSERT INTO {schema}.pieces (id, first, data) VALUES (%(id)s, %(first)s, %(data)s)

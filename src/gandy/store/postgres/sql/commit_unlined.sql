@@ -1,0 +1,2 @@
+-- commit_unlined: removes lines whose job never came.
+DELETE FROM {schema}.lines USING fence WHERE key = ANY (%(unlined_0)s::bigint[])

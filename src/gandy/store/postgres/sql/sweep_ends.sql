@@ -1,0 +1,3 @@
+-- sweep_ends: deletes some of what a forgotten job left in this table.
+DELETE FROM {schema}.ends WHERE key = %(key)s
+    AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM {schema}.ends WHERE key = %(key)s LIMIT %(rows)s)
