@@ -85,9 +85,14 @@ class HandForeman:
         """As a process that is killed: its place refuses connections."""
         assert self._server is not None
         self._server.close()
+        self._server = None
         self.path.unlink()
         for link in self.all_links:
             link.abort()
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
 
     @property
     def hello(self) -> Greeted:
@@ -244,7 +249,7 @@ class HandCrew:
 
     async def close(self) -> None:
         for each in self.foremen:
-            if each.path.exists():
+            if each.is_open:
                 each.die()
         await asyncio.sleep(0)
 
