@@ -7,7 +7,7 @@ from typing import Final
 from gandy.clocks import read_monotonic
 from gandy.core.extensions import Capacity
 from gandy.moments import LONG_AGO
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 
 BRIEF: Final = 0.1  # seconds between two messages to a foreman whose tasks wait here and have fewer slots now
 DAMPING: Final = 0.5  # seconds for which a change that no task waits for is kept back: most are over by then
@@ -19,7 +19,7 @@ class CapacityReporter:
 
     def __init__(
         self,
-        queue: TaskQueue,
+        queue: ShardQueue,
         find: Callable[[], Capacity],
         send: Callable[[Capacity], None],
         has_calls: Callable[[], bool],

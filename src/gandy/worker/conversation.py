@@ -47,7 +47,7 @@ from gandy.worker.foreman_link import Dial, ForemanLink
 from gandy.worker.function_inputs import FunctionInputs
 from gandy.worker.output_service import OutputService
 from gandy.worker.running_task import RunningTask
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 from gandy.worker.task_service import TaskService
 
 log = logging.getLogger("gandy.worker")
@@ -56,10 +56,10 @@ log = logging.getLogger("gandy.worker")
 class ConversationOwner(Protocol):
     """The worker, as its conversations know it."""
 
-    def on_directory(self, conversation: "Conversation", directory: Directory) -> None:
+    def on_directory(self, conversation: "ShardConversation", directory: Directory) -> None:
         """The foreman says where all shards are."""
 
-    def on_cut(self, conversation: "Conversation") -> None: ...
+    def on_cut(self, conversation: "ShardConversation") -> None: ...
 
     def on_refused(self) -> None:
         """The foreman refuses this worker."""
@@ -71,7 +71,7 @@ class ConversationOwner(Protocol):
         """Nothing is left to do for one foreman."""
 
 
-class Conversation:
+class ShardConversation:
     """One per shard, on the current loop."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Conversation:
         tasks: TaskService,
         reader: OutputService,
         owner: ConversationOwner,
-        dial: Callable[["Conversation"], Dial],
+        dial: Callable[["ShardConversation"], Dial],
     ) -> None:
         self.has_left = False  # the worker is dismissed, and nothing is left to do for this foreman
         self.linking: asyncio.Task[None] | None = None  # keeps the link up
@@ -96,7 +96,7 @@ class Conversation:
         self.link = ForemanLink(dial(self), self.side, self.calls, self)
         inputs = FunctionInputs(self._send_fetch)
         begun = BegunReporter(tasks.runner.running, self._is_ours, self._report_ends, self._send_begun)
-        self.queue = TaskQueue(self.side, inputs, begun)
+        self.queue = ShardQueue(self.side, inputs, begun)
         self._capacity = CapacityReporter(
             self.queue, self._find_capacity, self._send_capacity, lambda: self.calls.slots.wanted > 0
         )

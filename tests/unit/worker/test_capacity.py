@@ -15,7 +15,7 @@ from gandy.worker.begun import BegunReporter
 from gandy.worker.capacity import CapacityReporter
 from gandy.worker.function_inputs import FunctionInputs
 from gandy.worker.running_tasks import RunningTasks
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 
 
 class Link:
@@ -23,7 +23,7 @@ class Link:
 
     def __init__(self) -> None:
         begun = BegunReporter(RunningTasks(), lambda _task: True, lambda: True, lambda _attempts: None)
-        self.queue = TaskQueue(WorkerSide(4), FunctionInputs(lambda _fetch, _number: True), begun)
+        self.queue = ShardQueue(WorkerSide(4), FunctionInputs(lambda _fetch, _number: True), begun)
         self.slots = 4
         self.told: list[int] = []
         self.has_calls = False
