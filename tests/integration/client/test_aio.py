@@ -1,11 +1,11 @@
 """The asyncio client on real sockets, against a pretended foreman."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
-from tests.integration.client.pretend import PretendForeman, Script
+from tests.integration.client.pretend import PretendForeman, Script, always, in_turn
 from tests.unit.client.builders import a_row, a_task_row, a_worker_row
 
 import gandy
@@ -62,15 +62,6 @@ JOB = JobId(7)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "RETURN_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(output, "OUTPUT_PAUSES", (0.0, 0.0))
-
-
-def always(*answers: Answer) -> Script:
-    return lambda _request: list(answers)
-
-
-def in_turn(*turns: list[Answer] | None) -> Script:
-    rest: Iterator[list[Answer] | None] = iter(turns)
-    return lambda _request: next(rest)
 
 
 def talk(path: Path, script: Script, act: Callable[[AsyncClient], Coroutine[None, None, None]]) -> list[Request]:

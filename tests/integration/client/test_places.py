@@ -8,20 +8,23 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.integration.client.pretend import PretendForeman
-from tests.integration.client.test_aio import JOB, RUNNING, always, in_turn
+from tests.integration.client.pretend import PretendForeman, always, in_turn
+from tests.unit.client.builders import a_row
 from tests.waiting import until_async
 
 from gandy import AsyncClient
 from gandy.client import learning
 from gandy.config import Address, parse_address
-from gandy.core.requests import Answer, ForemanRow, Request, RequestFailure, ShowJob
+from gandy.core.requests import Answer, ForemanRow, JobFound, Request, RequestFailure, ShowJob
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, LinkError
+from gandy.ids import JobId
 from gandy.keys.crew import CrewKeys, Membership
 from gandy.reach import LEARN_SECONDS, Reach, find_reach
 
 PIN = "0" * 64
+JOB = JobId(7)
+RUNNING = JobFound(a_row())
 NOW = 1.8e9
 
 
@@ -116,7 +119,7 @@ def test_a_worker_greets_one_foreman_only(tmp_path: Path, monkeypatch: pytest.Mo
 # Learning
 
 
-def a_row(number: int, *places: str, is_here: bool = False) -> ForemanRow:
+def a_foreman(number: int, *places: str, is_here: bool = False) -> ForemanRow:
     return ForemanRow(f"f{number}", "hut", "1", places, (number,), 0, 5.0, 0.0, False, is_here)
 
 
@@ -126,7 +129,7 @@ def test_a_client_that_stays_learns_of_others_and_goes_there(tmp_path: Path, mon
     async def run() -> None:
         async with PretendForeman(tmp_path / "2.sock", always(RUNNING)) as second:
             async with PretendForeman(tmp_path / "1.sock", always(RUNNING)) as first:
-                first.foremen = (a_row(1, first.url, is_here=True), a_row(2, second.url))
+                first.foremen = (a_foreman(1, first.url, is_here=True), a_foreman(2, second.url))
                 client = AsyncClient(first.url)
                 await client.connect()
                 await until_async(lambda: first.times_listed == 1)

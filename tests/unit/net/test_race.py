@@ -22,7 +22,8 @@ async def fail(name: str) -> str:
 
 
 async def hang() -> str:
-    return await asyncio.get_running_loop().create_future()
+    never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    return await never
 
 
 def test_the_first_that_succeeds_wins_and_later_ones_do_not_begin() -> None:
