@@ -2,6 +2,9 @@
 
 import asyncio
 import itertools
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -145,3 +148,18 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with blocking(make_lone_store(urls[1])) as copied:
         assert copied.list_jobs() == []
     assert copy(*map(make_lone_store, urls))[0].jobs == 7
+
+
+def test_the_command_prints_what_it_copied(tmp_path: Path) -> None:
+    urls = KINDS["sqlite"](tmp_path, 1), KINDS["postgres"](tmp_path, 2)
+    with blocking(make_lone_store(urls[0])) as store:
+        fill(store)
+    command = [sys.executable, "-m", "gandy", "store", "copy", *urls, "--output", "json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    told = json.loads(done.stdout)
+    assert (told["jobs"], told["tasks"], told["unreadable"]) == (7, 318, [])
+    assert told["from"] == urls[0]
+    again = subprocess.run(command, capture_output=True, check=False)
+    assert again.returncode == 1
+    assert b"has jobs already" in again.stderr

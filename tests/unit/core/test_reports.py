@@ -64,3 +64,8 @@ def test_a_cause_of_a_younger_worker_is_an_exit() -> None:
     result = make_result(KEY, FULL)
     assert result.report is not UNSET
     assert read_ending(replace(result, report=replace(result.report, cause=99))).cause is Cause.EXIT
+
+
+def test_a_result_says_which_shard_its_task_came_from() -> None:
+    assert read_shard(make_result(KEY, FULL, shard=3)) == 3
+    assert read_shard(TaskResult(JobId(1), TaskNumber(1), True, "")) == 0

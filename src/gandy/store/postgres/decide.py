@@ -85,15 +85,21 @@ class Shard:
 
 
 def list_meant(records: Sequence[Record]) -> set[JobId]:
-    """The jobs that must be known to apply these records."""
+    """The jobs that must be known to apply these records: not those that come with them."""
     meant: set[JobId] = set()
+    new: set[JobId] = set()
     for record in records:
         if isinstance(record, Ended):
-            meant.add(record.attempt.job)
+            found = {record.attempt.job}
         elif isinstance(record, Claimed | Began):
-            meant.update(attempt.job for attempt in record.attempts)
+            found = {attempt.job for attempt in record.attempts}
         elif isinstance(record, TasksAdded | OpenJobClosed | TasksSet | JobSet):
-            meant.add(record.job)
+            found = {record.job}
+        else:
+            if isinstance(record, JobAdded):
+                new.add(record.job)
+            continue
+        meant |= found - new
     return meant
 
 

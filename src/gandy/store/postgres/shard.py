@@ -18,8 +18,9 @@ from gandy.store.postgres.arrays import PackedArray, pack_byteas, pack_float8s, 
 from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.decide import Decided, Rows, Shard, list_meant
 from gandy.store.postgres.explain import Disconnected
+from gandy.store.postgres.load import Loaded
 from gandy.store.postgres.parts import Parts
-from gandy.store.postgres.read import Loaded, Reader
+from gandy.store.postgres.read import Reader
 from gandy.store.postgres.schema import make_key
 from gandy.store.postgres.sql import Statements
 
