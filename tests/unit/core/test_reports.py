@@ -5,11 +5,11 @@ from msgspec import UNSET
 from msgspec.structs import fields, replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.core.reports import make_result, read_attempt, read_ending
+from gandy.core.reports import make_result, read_attempt, read_ending, read_shard
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_TEXT
 from gandy.wire import payloads
-from gandy.wire.messages import Report
+from gandy.wire.messages import Report, TaskResult
 
 KEY = AttemptKey(JobId(3), TaskNumber(5), 2)
 FULL = Ending(
