@@ -44,14 +44,21 @@ def asking(
     connected: AbstractAsyncContextManager[C], way: Callable[[C, int], Awaitable[int | list[float]]]
 ) -> Iterator[Work]:
     """Work on uvloop, by a client that stays connected."""
-    with asyncio.Runner(loop_factory=import_module("uvloop").new_event_loop) as runner:
-        link = runner.run(_enter(connected))
+    with staying_connected(connected) as (runner, link):
 
         async def work(count: int) -> int | list[float]:
             return await way(link, count)
 
+        yield lambda count: runner.run(work(count))
+
+
+@contextmanager
+def staying_connected(connected: AbstractAsyncContextManager[C]) -> Iterator[tuple[asyncio.Runner, C]]:
+    """A client, and the uvloop that it is connected on."""
+    with asyncio.Runner(loop_factory=import_module("uvloop").new_event_loop) as runner:
+        link = runner.run(_enter(connected))
         try:
-            yield lambda count: runner.run(work(count))
+            yield runner, link
         finally:
             runner.run(_leave(connected))
 

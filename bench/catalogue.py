@@ -9,7 +9,16 @@ from typing import Any, Final
 from bench.contract import Contestant, Table
 
 HERE: Final = Path(__file__).parent
-FIRST: Final = ("functions", "call_latency", "calls_in_flight", "shell_tasks", "array_submit", "bus", "growth")
+FIRST: Final = (
+    "functions",
+    "call_latency",
+    "calls_in_flight",
+    "shell_tasks",
+    "array_submit",
+    "bus",
+    "growth",
+    "durable",
+)
 
 
 @dataclass(frozen=True)

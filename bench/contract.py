@@ -21,6 +21,7 @@ class Done:
     operations: int
     seconds: float  # that count; all before them were preparation
     figures: Mapping[str, float] = field(default_factory=dict)  # less is better; names end with their units
+    cpu: float | None = None  # seconds of all processes; None if all that they did counts
 
 
 # Does this many operations. Returns how many it did, or a list of the seconds that each took.
@@ -50,6 +51,16 @@ class Table:
     kind: Kind = Kind.RATES
     note: str = ""
     repeats: int = 3  # unless the user asks for another number; more if the noise is close to the effect
+    server: str = ""  # that all contestants share: postgres; each has a database of its own there
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that contestants share, and the database there that is this contestant's own."""
+
+    url: str
+    process: int
+    log: Path
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ class Place:
 
     folder: Path  # on the disk where the project is; goes away afterwards
     programs: Mapping[str, str]  # the paths of the programs that it needs
+    server: Server | None = None  # that the table says its contestants share
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 python -m bench.drive MODULE TABLE NAME
 
-It gets {"folder", "programs"}, and says {"versions"} when the contestant is ready. For each {"count"} it says
+It gets {"folder", "programs", "server"}, and says {"versions"} when the contestant is ready. For each {"count"} it says
 {"operations", "seconds", "cpu"}, and perhaps {"times"} or {"figures"}. What goes wrong is {"missing"}. It ends with its
 input.
 """
@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
-from bench.contract import Contestant, Done, Missing, Place, Work
+from bench.contract import Contestant, Done, Missing, Place, Server, Work
 from bench.processes import adopt_orphans, cpu_seconds, kill_descendants
 
 
@@ -27,6 +27,10 @@ def take_stdout() -> TextIO:
     ours = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return ours
+
+
+def decode_server(words: dict[str, Any] | None) -> Server | None:
+    return Server(words["url"], words["process"], Path(words["log"])) if words else None
 
 
 def find_contestant(module: str, table: str, name: str) -> Contestant:
@@ -47,7 +51,7 @@ def measure(work: Work, count: int) -> dict[str, Any]:
 def encode_done(done: int | list[float] | Done) -> dict[str, Any]:
     match done:
         case Done():
-            return asdict(done)
+            return {name: value for name, value in asdict(done).items() if value is not None}
         case int():
             return {"operations": done}
         case _:
@@ -75,7 +79,7 @@ def main(module: str, table: str, name: str) -> None:
     output = take_stdout()
     adopt_orphans()
     order = json.loads(sys.stdin.readline())
-    place = Place(Path(order["folder"]), order["programs"])
+    place = Place(Path(order["folder"]), order["programs"], decode_server(order.get("server")))
     try:
         drive(find_contestant(module, table, name), place, output)
     finally:

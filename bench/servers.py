@@ -8,10 +8,11 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from bench.contract import Missing, Place
+from bench.contract import Missing, Place, Server
 from bench.processes import running, wait_until
 
 PLAIN_USERS = ("postgres", "nobody")  # PostgreSQL runs as one of these if we are root
@@ -71,20 +72,35 @@ def gearmand(place: Place) -> Iterator[int]:
 
 @contextmanager
 def postgres(place: Place) -> Iterator[str]:
-    """With default settings, so fsync is on."""
-    folder = place.folder / "postgres"
+    """The URL of a PostgreSQL that only this contestant uses."""
+    with run_postgres(place.folder / "postgres", place.programs["initdb"], place.programs["postgres"]) as server:
+        yield server.url
+
+
+@contextmanager
+def run_postgres(folder: Path, initdb: str, program: str) -> Iterator[Server]:
+    """With default settings, so fsync and synchronous_commit are on."""
     folder.mkdir()
     user = _find_plain_user()
     become: tuple[str, ...] = ()
     if user:
         shutil.chown(folder, user)
         become = _find_way_to_become(user)
-    _run(*become, place.programs["initdb"], "-D", str(folder), "-U", "bench", "-A", "trust", "--no-instructions")
-    port = find_port()
+    _run(*become, initdb, "-D", str(folder), "-U", "bench", "-A", "trust", "--no-instructions")
+    port, log = find_port(), folder.with_suffix(".log")
     where = ("-D", str(folder), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder))
-    with running(*become, place.programs["postgres"], *where, cwd=folder):
+    with log.open("wb") as output, running(*become, program, *where, cwd=folder, stderr=output) as process:
         wait_until(partial(_has_line, folder / "postmaster.pid", "ready"), "PostgreSQL")
-        yield f"postgresql://bench@127.0.0.1:{port}/postgres"
+        yield Server(f"postgresql://bench@127.0.0.1:{port}/postgres", process.pid, log)
+
+
+def create_database(server: Server, name: str) -> Server:
+    """The same server, with the URL of a new database there."""
+    import psycopg  # not every environment has it
+
+    with psycopg.connect(server.url, autocommit=True) as link:
+        link.execute(f'CREATE DATABASE "{name}"')
+    return replace(server, url=f"{server.url.rpartition('/')[0]}/{name}")
 
 
 def _has_line(path: Path, word: str) -> bool:

@@ -29,6 +29,7 @@ class MemoryCrew:
         self._last_job = 0
         self._foremen: dict[str, tuple[ForemanPlace, float]] = {}
         self._leases: dict[int, tuple[Lease, float]] = {}  # with the moment until which each holds
+        self._audit: list[str] = []
         self._ring = StoredRing(0, b"")
         self._arguments: dict[str, bytes] = {}
 
@@ -107,7 +108,12 @@ class MemoryCrew:
         return True
 
     async def note_audit(self, lines: Sequence[str]) -> None:
-        pass
+        self.check()
+        self._audit += lines
+
+    async def list_audit(self, limit: int) -> list[str]:
+        self.check()
+        return self._audit[-limit:]
 
     async def put_arguments(self, name: str, offset: int, data: bytes, is_last: bool) -> None:
         self._arguments[name] = self._arguments.get(name, b"")[:offset] + data

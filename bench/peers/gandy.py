@@ -28,6 +28,7 @@ class Crew:
     address: str
     foreman: int  # its process
     client: gandy.Client
+    worker: int = 0  # its process
 
 
 @contextmanager
@@ -50,9 +51,9 @@ def crew(
         client = gandy.Client(url or address)
         held.callback(client.close)
         wait_until(partial(_can_connect, client), "the foreman")
-        held.enter_context(running(*GANDY, "worker", "run", "--slots", str(slots), *reach))
+        worker = held.enter_context(running(*GANDY, "worker", "run", "--slots", str(slots), *reach))
         wait_until(client.workers, "the worker")
-        yield Crew(url or address, pid, client)
+        yield Crew(url or address, pid, client, worker.pid)
 
 
 def _can_connect(client: gandy.Client) -> bool:

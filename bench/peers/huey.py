@@ -1,11 +1,11 @@
-"""Huey on SQLite and on Redis, with two worker processes.
+"""Huey on SQLite, on Redis and on PostgreSQL, with two worker processes.
 
-python -m bench.peers.huey sqlite|sqlite-fsync|redis WHERE
+python -m bench.peers.huey sqlite|sqlite-fsync|redis|postgres WHERE
 """
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -14,8 +14,7 @@ from typing import Any
 from bench import servers
 from bench.contract import SLOTS, Contestant, Place, Work
 from bench.processes import running
-
-PAUSE = 0.01  # seconds between two polls, if there is no other way
+from bench.queues import DURABLE, PAUSE, SHORT_PAUSE, Queue, get_server, measure
 
 
 def negate(number: int) -> int:
@@ -25,12 +24,18 @@ def negate(number: int) -> int:
 def make_task(store: str, where: str) -> Any:
     from huey import RedisHuey, SqliteHuey
 
-    queue = (
-        RedisHuey("bench", url=where)
-        if store == "redis"
-        else SqliteHuey("bench", filename=where, fsync=store == "sqlite-fsync")
-    )
-    return queue.task(name="negate")(negate)
+    queues: dict[str, Callable[[], Any]] = {
+        "redis": lambda: RedisHuey("bench", url=where),
+        "postgres": lambda: make_postgres_queue(where),
+    }
+    make_default = partial(SqliteHuey, "bench", filename=where, fsync=store == "sqlite-fsync")
+    return queues.get(store, make_default)().task(name="negate")(negate)
+
+
+def make_postgres_queue(url: str) -> Any:
+    from huey.contrib.sql_huey import SqlHuey
+
+    return SqlHuey("bench", database=url)
 
 
 @contextmanager
@@ -47,6 +52,23 @@ def functions(place: Place, store: str, appendfsync: str = "") -> Iterator[Work]
 
         work(SLOTS)  # they are there
         yield work
+
+
+@contextmanager
+def durable(place: Place) -> Iterator[Work]:
+    url = get_server(place).url
+    task = make_task("postgres", url)  # which makes its tables
+    with running(sys.executable, "-m", "bench.peers.huey", "postgres", url) as worker:
+
+        def run_many(count: int) -> None:
+            for result in [task(number) for number in range(count)]:
+                result.get(blocking=True, timeout=60, backoff=1, max_delay=PAUSE)
+
+        def run_one() -> None:
+            task(1).get(blocking=True, timeout=60, backoff=1, max_delay=SHORT_PAUSE)
+
+        run_one()  # they are there
+        yield measure(Queue(run_many, run_one, {"worker": [worker.pid]}), place)
 
 
 def serve(store: str, where: str) -> None:
@@ -85,6 +107,16 @@ CONTESTANTS = (
         partial(functions, store="redis", appendfsync="always"),
         durability="Redis, appendfsync always",
         count=1_000,
+    ),
+    Contestant(
+        "durable",
+        "Huey",
+        durable,
+        durability=DURABLE,
+        environment="postgres",
+        packages=("huey", "peewee", "psycopg"),
+        count=1_000,
+        stays=False,
     ),
 )
 

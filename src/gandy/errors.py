@@ -96,6 +96,11 @@ class LinkError(GandyError):
 class NothingListens(LinkError):
     """No program listens at any address of the foreman."""
 
+    def __init__(self, places: tuple[str, ...], hint: str) -> None:
+        super().__init__(f"no foreman is running at {' or '.join(places)}; {hint}")
+        self.places = places
+        self.hint = hint
+
 
 class Rejected(GandyError):
     """The foreman understood, and refuses. Asking again will not help."""

@@ -248,6 +248,9 @@ MAX_AUDIT_BYTES: Final = 50_000_000
 MAX_AUDIT_REFUSALS: Final = 20
 MAX_AUDIT_TEXT: Final = 500
 
+# Characters of a line of the audit: a dozen values, with characters that JSON escapes.
+MAX_AUDIT_LINE: Final = 65_536
+
 # Lines of the audit that wait while the crew's database is away, a few megabytes, and those that are sent at a time.
 MAX_AUDIT_WAITING: Final = 10_000
 MAX_AUDIT_BATCH: Final = 500

@@ -211,7 +211,7 @@ class Reach:
                 if place.scheme == "unix"
                 else "there, 'gandy foreman run --listen' starts one"
             )
-            raise NothingListens(f"no foreman is running at {place}; {hint}") from None
+            raise NothingListens((str(place),), hint) from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
         except ValueError:  # from the codec for host names: a..b
@@ -232,6 +232,8 @@ class Reach:
         def admit(transport: TlsTransport) -> P | None:
             if maker.is_over or not keys.is_foreman(transport.session):
                 return None  # the link is closed, and nothing is sent over it
+            if keys.learn_identity(transport.session):
+                self._context = None
             made.append(maker.make(place))
             return made[0]
 
@@ -283,8 +285,10 @@ def _choose_error(problems: list[GandyError]) -> GandyError:
     final = [error for error in problems if not isinstance(error, LinkError)]
     if final or len(problems) == 1:
         return (final or problems)[0]
-    kind = NothingListens if all(isinstance(each, NothingListens) for each in problems) else LinkError
-    return kind("; ".join(map(str, problems)))
+    absent = [error for error in problems if isinstance(error, NothingListens)]
+    if len(absent) == len(problems):
+        return NothingListens(tuple(place for error in absent for place in error.places), absent[0].hint)
+    return LinkError("; ".join(map(str, problems)))
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:

@@ -237,10 +237,12 @@ class Progress:
     def __init__(self) -> None:
         self.moments: list[float] = []
 
-    def find_pause(self, begin: float, seconds: float = 15.0) -> float:
-        """The longest time without a result, of those that began soon after a moment."""
-        times = [begin, *(each for each in self.moments if begin <= each <= begin + seconds)]
-        return max((after - before for before, after in pairwise(times)), default=0.0)
+    def find_pause(self, kill: float) -> float:
+        """The longest time without a result that began at a kill, or within half a second after it."""
+        times = [max((each for each in self.moments if each <= kill), default=kill)]
+        times += [each for each in self.moments if each > kill]
+        gaps = [(before, after) for before, after in pairwise(times) if before <= kill + 0.5]
+        return max((after - max(before, kill) for before, after in gaps), default=0.0)
 
 
 class Clients:

@@ -5,42 +5,52 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gandy.core.shards import Want
-from gandy.core.shares import SlotUse, share_slots
+from gandy.core.shares import SlotUse, get_rank, share_slots
 from gandy.ids import JobId
 
 SLOTS = 6
 SHARDS = (1, 2, 3)
 
 wants = st.builds(Want, st.integers(0, 9), st.integers(-1, 1), st.integers(1, 9).map(JobId))
-uses = st.dictionaries(st.integers(1, 5), st.builds(SlotUse, st.integers(0, 4), st.integers(0, 9), wants), min_size=1)
+uses = st.dictionaries(st.integers(1, 5), st.builds(SlotUse, st.integers(0, 4), wants, wants), min_size=1)
 
 
-def by_rank(shares: dict[int, SlotUse]) -> list[int]:
-    return sorted(shares, key=lambda shard: shares[shard].rank)
+def count_claimed(use: SlotUse) -> int:
+    return use.waiting.slots + use.want.slots
+
+
+def assert_nothing_goes_past(claim: Want, shares: dict[int, SlotUse], more: dict[int, int]) -> None:
+    """If a claim is not met, claims of lower rank get nothing: each shard has at most what its better claims are."""
+    better = {
+        shard: sum(each.slots for each in use.claims if get_rank(each) <= get_rank(claim))
+        for shard, use in shares.items()
+    }
+    if sum(more.values()) < sum(better.values()):
+        assert all(more[shard] <= better[shard] for shard in shares)
 
 
 @given(st.integers(0, 20), uses)
 def test_free_slots_are_granted_by_rank_and_each_once(slots: int, shares: dict[int, SlotUse]) -> None:
     capacities = share_slots(slots, shares)
     free = max(0, slots - sum(use.started for use in shares.values()))
-    wanted = sum(use.demand for use in shares.values())
+    wanted = sum(map(count_claimed, shares.values()))
     left = max(0, free - wanted)
     more = {shard: capacities[shard] - shares[shard].started - left for shard in shares}
-    assert all(0 <= more[shard] <= shares[shard].demand for shard in shares)
+    assert all(0 <= more[shard] <= count_claimed(shares[shard]) for shard in shares)
     assert sum(more.values()) == min(free, wanted)
-    for shard in by_rank(shares):
-        if more[shard] < shares[shard].demand:  # nothing is left for those of lower rank
-            assert not any(more[other] for other in shares if shares[other].rank > shares[shard].rank)
+    for use in shares.values():
+        for claim in use.claims:
+            assert_nothing_goes_past(claim, shares, more)
 
 
-@given(st.integers(0, 20), st.builds(SlotUse, st.integers(0, 20), st.integers(0, 9), wants))
+@given(st.integers(0, 20), st.builds(SlotUse, st.integers(0, 20), wants, wants))
 def test_a_single_shard_may_use_all_slots(slots: int, use: SlotUse) -> None:
     assert share_slots(slots, {1: use}) == {1: max(slots, use.started)}
 
 
 @given(uses)
 def test_shards_may_start_tasks_in_the_order_of_their_rank(shares: dict[int, SlotUse]) -> None:
-    wanting = [shard for shard in share_slots(SLOTS, shares) if shares[shard].demand]
+    wanting = [shard for shard in share_slots(SLOTS, shares) if shares[shard].claims]
     ranks = [shares[shard].rank for shard in wanting]
     assert ranks == sorted(ranks)
 
@@ -52,10 +62,13 @@ class KeeperMachine(RuleBasedStateMachine):
         super().__init__()
         self.running: dict[int, list[int]] = {shard: [] for shard in SHARDS}  # slots of each task
         self.waiting: dict[int, list[int]] = {shard: [] for shard in SHARDS}
+        self.ranks = dict.fromkeys(SHARDS, (0, 1))  # priority and job of tasks that wait
         self.wants = dict.fromkeys(SHARDS, Want())
 
     def use(self, shard: int) -> SlotUse:
-        return SlotUse(sum(self.running[shard]), sum(self.waiting[shard]), self.wants[shard])
+        priority, job = self.ranks[shard]
+        waiting = Want(sum(self.waiting[shard]), priority, JobId(job))
+        return SlotUse(sum(self.running[shard]), waiting, self.wants[shard])
 
     def share(self) -> dict[int, int]:
         return share_slots(SLOTS, {shard: self.use(shard) for shard in SHARDS})
@@ -70,8 +83,14 @@ class KeeperMachine(RuleBasedStateMachine):
     def busy(self) -> int:
         return sum(map(sum, self.running.values()))
 
-    @rule(shard=st.sampled_from(SHARDS), slots=st.integers(1, SLOTS))
-    def give(self, shard: int, slots: int) -> None:
+    @rule(
+        shard=st.sampled_from(SHARDS),
+        slots=st.integers(1, SLOTS),
+        rank=st.tuples(st.integers(-1, 1), st.integers(1, 9)),
+    )
+    def give(self, shard: int, slots: int, rank: tuple[int, int]) -> None:
+        if not self.waiting[shard]:
+            self.ranks[shard] = rank
         self.waiting[shard].append(slots)
         self.start()
 
@@ -95,10 +114,12 @@ class KeeperMachine(RuleBasedStateMachine):
     @invariant()
     def the_first_waits_for_nothing_but_slots(self) -> None:
         """The shard of highest rank among all that want slots gets those that are free."""
-        demanding = [shard for shard in SHARDS if self.use(shard).demand]
-        first = min(demanding, key=lambda shard: self.use(shard).rank, default=None)
-        ranks = [self.use(shard).rank for shard in demanding]
-        if first is not None and self.waiting[first] and ranks.count(min(ranks)) == 1:
+        claims = [(get_rank(claim), shard) for shard in SHARDS for claim in self.use(shard).claims]
+        best = min(claims, default=None)
+        if best is None or [rank for rank, _ in claims].count(best[0]) > 1:
+            return
+        first = best[1]
+        if self.waiting[first] and get_rank(self.use(first).waiting) == best[0]:
             assert self.busy + self.waiting[first][0] > SLOTS
 
     def teardown(self) -> None:

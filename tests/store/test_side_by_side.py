@@ -1,6 +1,7 @@
 """Random records into two stores at once: whatever is asked afterwards, both give the same answer."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -8,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.store.builders import (
+    MAKERS,
     Blocking,
     added,
     attempt_key,
@@ -26,8 +28,8 @@ from gandy.core.model import GIVEN_STATES, Counts, JobState, TaskState
 from gandy.core.records import Claimed, JobAdded, Record, ResultsDropped
 from gandy.core.rows import TaskRow
 from gandy.errors import StoreError
+from gandy.store.base import Store
 from gandy.store.memory import MemoryStore
-from gandy.store.sqlite import SqliteStore
 
 QUICK_DISK = Path("/dev/shm")  # durability is tested elsewhere; here it would only cost time
 
@@ -95,22 +97,24 @@ def next_record(row: TaskRow, job: int, random: Random) -> Record:
 
 
 class SideBySide(RuleBasedStateMachine):
+    make_other: Callable[[Path], Store]
+
     @initialize()
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory(dir=QUICK_DISK if QUICK_DISK.is_dir() else None)
         self.memory = Blocking(MemoryStore())
-        self.sqlite = Blocking(SqliteStore(Path(self.folder.name) / "jobs.db"))
-        assert self.memory.open() == self.sqlite.open()
+        self.other = Blocking(self.make_other(Path(self.folder.name)))
+        assert self.memory.open() == self.other.open()
         self.commit(added(1, tasks=3), added(2, tasks=4), opened(3))
 
     def teardown(self) -> None:
-        for store in (self.memory, self.sqlite):
+        for store in (self.memory, self.other):
             store.close()
             store.runner.close()
         self.folder.cleanup()
 
     def commit(self, *batch: Record) -> None:
-        assert self.memory.commit(*batch) == self.sqlite.commit(*batch)
+        assert self.memory.commit(*batch) == self.other.commit(*batch)
 
     @rule(batch=st.lists(records, max_size=6))
     def commit_anything(self, batch: list[Record]) -> None:
@@ -133,7 +137,7 @@ class SideBySide(RuleBasedStateMachine):
     def try_commit(self, *batch: Record) -> None:
         """Both do it, or both refuse it because there is such a job."""
         results: list[object] = []
-        for store in (self.memory, self.sqlite):
+        for store in (self.memory, self.other):
             try:
                 results.append(store.commit(*batch))
             except StoreError as error:
@@ -150,41 +154,41 @@ class SideBySide(RuleBasedStateMachine):
         for _ in range(40):
             for row in self.memory.list_tasks(job, limit=1, after=random.randint(0, 2)):
                 self.commit(next_record(row, job, random))
-            assert self.memory.list_results(job) == self.sqlite.list_results(job)
+            assert self.memory.list_results(job) == self.other.list_results(job)
 
     @rule()
     def restart(self) -> None:
-        assert self.memory.reopen() == self.sqlite.reopen()
+        assert self.memory.reopen() == self.other.reopen()
 
     @rule(job=jobs, states=task_filters, limit=st.integers(0, 7), after=tasks)
     def list_some_tasks(self, job: int, states: set[TaskState] | None, limit: int, after: int) -> None:
-        ours, theirs = (store.list_tasks(job, states, limit, after) for store in (self.memory, self.sqlite))
+        ours, theirs = (store.list_tasks(job, states, limit, after) for store in (self.memory, self.other))
         assert ours == theirs
 
     @rule(states=job_filters, limit=st.integers(0, 4), before=st.none() | jobs)
     def list_some_jobs(self, states: set[JobState] | None, limit: int, before: int | None) -> None:
-        assert self.memory.list_jobs(states, limit, before) == self.sqlite.list_jobs(states, limit, before)
+        assert self.memory.list_jobs(states, limit, before) == self.other.list_jobs(states, limit, before)
 
     @rule(job=jobs, limit=st.integers(0, 7), after=tasks)
     def list_some_results(self, job: int, limit: int, after: int) -> None:
-        assert self.memory.list_results(job, limit, after) == self.sqlite.list_results(job, limit, after)
+        assert self.memory.list_results(job, limit, after) == self.other.list_results(job, limit, after)
 
     @rule(job=jobs, first=st.integers(1, 6), count=st.integers(0, 6))
     def read_some_lines(self, job: int, first: int, count: int) -> None:
-        assert self.memory.read_lines(first, count, job) == self.sqlite.read_lines(first, count, job)
+        assert self.memory.read_lines(first, count, job) == self.other.read_lines(first, count, job)
 
     @invariant()
     def jobs_and_tasks_are_the_same(self) -> None:
-        assert self.memory.list_jobs() == self.sqlite.list_jobs()
-        assert self.memory.find_states(range(20)) == self.sqlite.find_states(range(20))
+        assert self.memory.list_jobs() == self.other.list_jobs()
+        assert self.memory.find_states(range(20)) == self.other.find_states(range(20))
         for row in self.memory.list_jobs():
-            assert self.memory.load_job(row.job) == self.sqlite.load_job(row.job)
+            assert self.memory.load_job(row.job) == self.other.load_job(row.job)
             listed = self.memory.list_tasks(row.job)
-            assert listed == self.sqlite.list_tasks(row.job)
+            assert listed == self.other.list_tasks(row.job)
             assert row.counts == _count(listed)
             for task in listed:
                 ours = self.memory.list_attempts(task.task, row.job)
-                assert ours == self.sqlite.list_attempts(task.task, row.job)
+                assert ours == self.other.list_attempts(task.task, row.job)
                 assert [attempt.attempt for attempt in ours] == list(range(1, task.attempt + 1))
 
 
@@ -193,5 +197,15 @@ def _count(rows: list[TaskRow]) -> Counts:
     return Counts(*(states.count(state) for state in TaskState))
 
 
-TestSideBySide = SideBySide.TestCase
-TestSideBySide.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=20)
+class SqliteBesideMemory(SideBySide):
+    make_other = staticmethod(MAKERS["sqlite"])
+
+
+class PostgresBesideMemory(SideBySide):
+    make_other = staticmethod(MAKERS["postgres"])
+
+
+TestSqlite = SqliteBesideMemory.TestCase
+TestSqlite.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=20)
+TestPostgres = PostgresBesideMemory.TestCase
+TestPostgres.settings = settings(max_examples=settings().max_examples // 4, stateful_step_count=20)

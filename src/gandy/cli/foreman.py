@@ -136,8 +136,7 @@ def drain(name: str, foreman: tuple[str, ...], output: Format) -> None:
     with open_client(foreman) as client:
         row = choose_foreman(client.foremen(), name)
         if row.shards and output == "table":
-            shards, jobs = format_count(len(row.shards)), format_count(row.jobs)
-            say(f"foreman {row.name} hands over {shards} shards with {jobs} jobs", err=True)
+            say(f"foreman {row.name} hands over its jobs; {format_count(row.jobs)} have not ended", err=True)
         client.drain_foreman(row.id)
     plain = {"foreman": row.name, "id": row.id, "shards": row.shards, "jobs": row.jobs}
     print_result(output, f"foreman {row.name} has handed over everything, and stops", plain, row.id)

@@ -26,6 +26,7 @@ from gandy.config import Address, Addresses
 from gandy.core.model import JobState
 from gandy.core.requests import (
     AddLines,
+    AuditList,
     Done,
     DrainForeman,
     ForemanList,
@@ -40,6 +41,7 @@ from gandy.core.requests import (
     KeyList,
     KeyMade,
     KeyRow,
+    ListAudit,
     ListForemen,
     ListJobs,
     ListKeys,
@@ -329,8 +331,16 @@ class AsyncClient:
         row = choose_foreman(await self.foremen(), foreman)  # by its id, no other one stops if this is sent again
         await self.connection.ask(DrainForeman(row.id), Done)
 
+    async def audit(self, last: int) -> tuple[str, ...] | None:
+        """The last lines of the crew's audit, as JSON; None if this foreman is alone, and has it in a file.
+
+        This and the next four methods are for the foreman's owner only.
+        """
+        found = await self.connection.ask(ListAudit(last), AuditList)
+        return found.lines if found.is_shared else None
+
     async def keys(self) -> tuple[KeyRow, ...]:
-        """List keys and open invitations. This and the next three methods are for the foreman's owner only."""
+        """List keys and open invitations."""
         return (await self.connection.ask(ListKeys(), KeyList)).rows
 
     async def make_key(self, public_key: bytes, name: str, role: str, seconds: float | None = None) -> KeyMade:

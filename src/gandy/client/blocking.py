@@ -91,6 +91,7 @@ class Client:
     status = waiting(AsyncClient.status)
     foremen = waiting(AsyncClient.foremen)
     drain_foreman = waiting(AsyncClient.drain_foreman)
+    audit = waiting(AsyncClient.audit)
     keys = waiting(AsyncClient.keys)
     make_key = waiting(AsyncClient.make_key)
     revoke_key = waiting(AsyncClient.revoke_key)

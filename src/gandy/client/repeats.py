@@ -56,6 +56,7 @@ REPEATABLE: Final[Mapping[type[ask.Request], bool]] = {
     ask.MakeKey: False,
     ask.RevokeKey: False,
     ask.Invite: False,
+    ask.ListAudit: True,
 }
 
 

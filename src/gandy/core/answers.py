@@ -87,7 +87,7 @@ class Answers:
                 return (yield from changing.stop_worker(worker, immediate, request.again))
             case ask.StopForeman(drain):
                 return (yield from changing.stop_foreman(drain))
-            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
+            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite() | ask.ListAudit():
                 return (yield ManageKeys(request))  # type: ignore[no-any-return]
             case ask.PutArguments():
                 yield KeepArguments(request)

@@ -155,7 +155,9 @@ class Foreman:
 
     def _send_directory(self, link: Link) -> None:
         if self._directory is not None and Extension.SHARDS in link.agreed:
-            link.send(DIRECTORY, encode(self._directory(link)), 0)
+            directory = self._directory(link)
+            self.wants.has_others = len(directory.shards) > 1
+            link.send(DIRECTORY, encode(directory), 0)
 
     def _send_wants(self, now: Monotonic) -> None:
         for worker, want in self.wants.decide(now):

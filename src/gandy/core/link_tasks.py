@@ -20,7 +20,7 @@ from gandy.limits import MAX_SHARED_SENT
 from gandy.talk.events import Reported, Requested
 from gandy.talk.packing import Unsendable
 from gandy.talk.side import Side
-from gandy.wire.messages import JobDescription, Orders, PythonOrders, Status, Task, TaskPair
+from gandy.wire.messages import Extension, JobDescription, Orders, PythonOrders, Status, Task, TaskPair
 
 Inputs = Mapping[AttemptKey, Input]
 
@@ -72,6 +72,7 @@ class LinkTasks:
         """Raises: LocalProtocolError. Nothing was given then."""
         framing = self._side.framing
         is_gandy = framing is not None and framing.is_gandy
+        is_shard = framing is not None and Extension.SHARDS in framing.agreed
         new: set[JobId] = set()  # jobs whose shared part is in here
         tasks = []
         job = None
@@ -80,7 +81,7 @@ class LinkTasks:
                 job, description = attempt.job, _describe(attempt.job, spec)
                 has_shared = attempt.job in self._shared or attempt.job in new
                 new.add(attempt.job)
-            orders = _make_orders(attempt, spec, inputs.get(attempt), has_shared) if is_gandy else UNSET
+            orders = _make_orders(attempt, spec, inputs.get(attempt), has_shared, is_shard) if is_gandy else UNSET
             tasks.append(Task(attempt.task, description, orders))
             has_shared = True
         self._side.give(tasks)
@@ -163,7 +164,8 @@ def _describe(job: JobId, spec: JobSpec) -> JobDescription:
     return JobDescription(job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
 
 
-def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, has_shared: bool) -> Orders:
+def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, has_shared: bool, is_shard: bool) -> Orders:
+    """`is_shard`: the worker shares its slots among shards, by rank."""
     line = given if isinstance(given, str) else None
     python = None
     if spec.python is not None:
@@ -181,4 +183,5 @@ def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, has_sh
         python,
         spec.at,
         spec.identity,
+        spec.priority if is_shard else 0,
     )

@@ -40,6 +40,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import TaskNumber
 from gandy.limits import (
     LAST_INTEGER,
+    MAX_AUDIT_LINE,
     MAX_COMMANDS,
     MAX_FORGOTTEN,
     MAX_INPUTS,
@@ -301,6 +302,12 @@ class Invite(_Request, frozen=True):
     addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_TOKEN_ADDRESSES)] = ()
 
 
+class ListAudit(_Request, frozen=True):
+    """Answered with `AuditList`: the last lines of the crew's audit."""
+
+    last: Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+
+
 Request = (
     Submit
     | AddLines
@@ -335,6 +342,7 @@ Request = (
     | MakeKey
     | RevokeKey
     | Invite
+    | ListAudit
 )
 
 
@@ -545,6 +553,13 @@ class Invited(_Answer, frozen=True):
     expires: WallMoment
 
 
+class AuditList(_Answer, frozen=True):
+    """Lines of JSON, the oldest first."""
+
+    lines: Annotated[tuple[Annotated[str, Meta(max_length=MAX_AUDIT_LINE)], ...], Meta(max_length=MAX_PAGE)] = ()
+    is_shared: bool = False  # False: this foreman is alone, and its audit is a file in its home
+
+
 Answer = (
     Done
     | RequestFailure
@@ -565,6 +580,7 @@ Answer = (
     | KeyList
     | KeyMade
     | Invited
+    | AuditList
 )
 
 

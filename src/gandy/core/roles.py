@@ -94,6 +94,7 @@ PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.MakeKey: _OWNER,
     ask.RevokeKey: _OWNER,
     ask.Invite: _OWNER,
+    ask.ListAudit: _OWNER,
 }
 
 # Frames of calls that are not for every role whose links carry calls.

@@ -5,33 +5,35 @@ that can use them, and what no shard wants is offered to all.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeVar
 
 from gandy.core.shards import Want
 from gandy.ids import JobId
+from gandy.limits import MAX_PRIORITY
 
 K = TypeVar("K")
 
-Rank = tuple[bool, int, JobId]  # the lower goes first
+Rank = tuple[int, JobId]  # the lower goes first: as that of jobs in `core.queue`
+
+LAST: Final[Rank] = (MAX_PRIORITY + 1, JobId(0))
 
 
 class SlotUse(NamedTuple):
-    """What a shard uses of a worker, and what it wants."""
+    """What a shard uses of a worker, and what it could use at once."""
 
     started: int  # slots of its tasks that have begun
-    waiting: int  # slots of its tasks that wait on the worker
-    want: Want  # as its foreman said last
+    waiting: Want  # slots of its tasks that wait on the worker, with the rank of the first of them
+    want: Want  # for tasks that wait at the foreman, as that said last
 
     @property
-    def demand(self) -> int:
-        """The slots that it could use at once, beside those of tasks that have begun."""
-        return self.waiting + self.want.slots
+    def claims(self) -> list[Want]:
+        return [claim for claim in (self.waiting, self.want) if claim.slots]
 
     @property
     def rank(self) -> Rank:
-        """Tasks may wait on the worker before their foreman says which rank they have: they go last."""
-        want = self.want
-        return want.job == 0, -want.priority, want.job
+        """That of its best claim. A shard without claims goes last."""
+        return min(map(get_rank, self.claims), default=LAST)
 
 
 def share_slots(slots: int, uses: Mapping[K, SlotUse]) -> dict[K, int]:
@@ -41,18 +43,14 @@ def share_slots(slots: int, uses: Mapping[K, SlotUse]) -> dict[K, int]:
     two tasks, one waits on the worker then.
     """
     free = max(0, slots - sum(use.started for use in uses.values()))
-    granted: dict[K, int] = {}
-    for shard, use in sorted(uses.items(), key=_get_turn):
-        granted[shard] = min(use.demand, free)
-        free -= granted[shard]
+    granted = dict.fromkeys(sorted(uses, key=lambda shard: uses[shard].rank), 0)
+    claims = [(get_rank(claim), claim.slots, shard) for shard, use in uses.items() for claim in use.claims]
+    for _, wanted, shard in sorted(claims, key=itemgetter(0)):
+        grant = min(wanted, free)
+        granted[shard] += grant
+        free -= grant
     return {shard: uses[shard].started + grant + free for shard, grant in granted.items()}
 
 
-def update_want(before: Want, now: Want) -> Want:
-    """What a foreman wants now. One that wants nothing more need not repeat the rank of what waits on the worker."""
-    return now if now.job else Want(now.slots, before.priority, before.job)
-
-
-def _get_turn(item: tuple[K, SlotUse]) -> tuple[bool, Rank]:
-    _, use = item
-    return use.demand == 0, use.rank
+def get_rank(claim: Want) -> Rank:
+    return -claim.priority, claim.job

@@ -14,6 +14,7 @@ from gandy.core.links import Link
 from gandy.core.requests import (
     DrainForeman,
     Invite,
+    ListAudit,
     ListForemen,
     ListKeys,
     LookAtShards,
@@ -93,9 +94,9 @@ class KeepArguments(Struct, frozen=True):
 
 
 class ManageKeys(Struct, frozen=True):
-    """The result is the answer to a request about keys, which are in files. Raises: Refusal."""
+    """The result is the answer to a request about keys, or about the audit. Raises: Refusal, StoreError."""
 
-    request: ListKeys | MakeKey | RevokeKey | Invite
+    request: ListKeys | MakeKey | RevokeKey | Invite | ListAudit
 
 
 class Forward(Struct, frozen=True):

@@ -64,6 +64,7 @@ class CrewMember:
         await self._share_keys(is_on_network)
         server = await self.hosting.start(make_server)
         server.requests.key_requests.list_other_places = self.hosting.list_other_places
+        server.requests.key_requests.list_crew_audit = self._crew.list_audit
         return server
 
     def _share_audit(self) -> None:

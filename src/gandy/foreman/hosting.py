@@ -17,7 +17,18 @@ from msgspec.structs import replace
 from gandy.clocks import read_monotonic
 from gandy.config import Address, parse_address
 from gandy.core import requests as ask
-from gandy.core.hosting import BEAT_PERIOD, Forget, HandOver, Retire, Seize, Step, list_shard_places, plan, plan_leaving, reach
+from gandy.core.hosting import (
+    BEAT_PERIOD,
+    Forget,
+    HandOver,
+    Retire,
+    Seize,
+    Step,
+    list_shard_places,
+    plan,
+    plan_leaving,
+    reach,
+)
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease

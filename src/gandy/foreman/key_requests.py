@@ -1,6 +1,6 @@
-"""Answers requests of the foreman's owner: to list, make and revoke keys, and to invite peers."""
+"""Answers requests of the foreman's owner: to list, make and revoke keys, to invite peers, and to read the audit."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gandy.clocks import read_wall
 from gandy.config import Address, parse_address
@@ -9,6 +9,7 @@ from gandy.core.foreman import Foreman
 from gandy.core.keyring import Invitation, Key, Keyring
 from gandy.core.refusal import Refusal
 from gandy.core.roles import INVITED, KEYED, CrewRole
+from gandy.core.rows import take_page
 from gandy.errors import ConfigError, Rejected
 from gandy.foreman.audit import Audit
 from gandy.interfaces import list_reachable
@@ -17,7 +18,7 @@ from gandy.limits import MAX_HOST, MAX_TOKEN_ADDRESSES
 from gandy.moments import Wall
 from gandy.net.links import Visitor
 
-KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
+KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite | ask.ListAudit
 
 
 class KeyRequests:
@@ -29,6 +30,7 @@ class KeyRequests:
         self._audit = audit
         self.network: list[Address] = []  # where peers connect with keys
         self.ensemble = ""  # that the foreman is in, for peers that get a key
+        self.list_crew_audit: Callable[[int], Awaitable[list[str]]] | None = None  # the last lines, the oldest first
         self.list_other_places: Callable[[], tuple[str, ...]] = tuple  # where the other foremen of the crew are
 
     async def answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:
@@ -51,6 +53,15 @@ class KeyRequests:
                 return await self._revoke(wanted, who)
             case ask.Invite():
                 return await self._invite(request, who)
+            case ask.ListAudit(last):
+                return await self._list_audit(last)
+
+    async def _list_audit(self, last: int) -> ask.AuditList:
+        """Raises: StoreError."""
+        if self.list_crew_audit is None:
+            return ask.AuditList()
+        newest = reversed(await self.list_crew_audit(last))
+        return ask.AuditList(tuple(take_page(newest, last, len))[::-1], is_shared=True)
 
     async def _make(self, request: ask.MakeKey, who: Visitor) -> ask.KeyMade:
         keys, role = self._keys, _parse_role(request.role, KEYED)

@@ -33,7 +33,7 @@ from gandy.net.exposure import describe_audience
 from gandy.net.links import OWNER
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
-from gandy.store import make_crew_store, make_store
+from gandy.store import describe_store, make_crew_store, make_store
 from gandy.store.base import Store
 from gandy.store.lock import FileLock
 
@@ -157,7 +157,7 @@ class ForemanProgram:
             name=socket.gethostname(),
             version=__version__,
             pid=os.getpid(),
-            store=self.store_name,
+            store=describe_store(self.store_name),
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
         )
@@ -275,7 +275,7 @@ async def _run(program: ForemanProgram, doors: Doors) -> int:
     log.info(
         "the foreman listens at %s and keeps jobs in %s",
         " and ".join(program.server.standing.listening),
-        program.store_name,
+        describe_store(program.store_name),
     )
     program.warn()
     await program.wait()

@@ -19,7 +19,7 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
 from gandy.keys.ensemble import CREW_FOLDER, save_ensemble_key
 from gandy.keys.ensemble import NAME as ENSEMBLE
-from gandy.keys.files import lock_folder, make_folder, refuse_readable, refuse_writable, replace
+from gandy.keys.files import create, lock_folder, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
 from gandy.limits import MAX_FOREMAN_ADDRESSES
 from gandy.moments import Wall
@@ -167,6 +167,15 @@ class CrewKeys:
         if certificate is None:
             return False
         return is_pinned(certificate, self.about.foreman) or server_names.FOREMAN in session.alternative_names
+
+    def learn_identity(self, session: TlsSession) -> bool:
+        """Keep the identity, if the other end shows it and we have only its fingerprint. True if we know it now."""
+        certificate = session.certificate
+        if self.knows_identity or certificate is None or not is_pinned(certificate, self.about.foreman):
+            return False
+        with suppress(ConfigError, OSError), lock_folder(self.folder, waits=False):
+            create(self.folder / FOREMAN, ssl.DER_cert_to_PEM_cert(certificate).encode())
+        return self.knows_identity
 
     def make_context(self) -> ssl.SSLContext:
         """A TLS context for links to the foreman. Raises: ConfigError."""

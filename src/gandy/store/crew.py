@@ -55,6 +55,9 @@ class CrewStore(Protocol):
     async def note_audit(self, lines: Sequence[str]) -> None:
         """Add lines to the audit of the crew."""
 
+    async def list_audit(self, limit: int) -> list[str]:
+        """The last lines, the oldest first."""
+
     async def put_arguments(self, name: str, offset: int, data: bytes, is_last: bool) -> None:
         """As `foreman.arguments.ArgumentStore.put`."""
 

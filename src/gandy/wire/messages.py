@@ -36,7 +36,7 @@ from gandy.bounds import (
     WireWords,
 )
 from gandy.ids import TaskNumber
-from gandy.limits import LAST_INTEGER, MAX_AHEAD, MAX_FORMER, MAX_SLOTS
+from gandy.limits import LAST_INTEGER, MAX_AHEAD, MAX_FORMER, MAX_PRIORITY, MAX_SLOTS
 
 STOP_ALL: Final = 0
 STOP_IMMEDIATELY: Final = 0xFFFF_FFFF
@@ -110,6 +110,7 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     python: PythonOrders | None = None
     at: SharedMoment | None = None  # the shared time at which it begins; only for a worker that knows the shared time
     identity: Count = 0  # of the job, whose number may be reused
+    priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0  # for a worker that shares slots among shards
 
 
 class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):

@@ -9,7 +9,7 @@ from typing import Final
 
 from gandy.core.extensions import DIRECTORY, decode_directory
 from gandy.core.shards import Directory
-from gandy.errors import LinkError, RemoteProtocolError
+from gandy.errors import REFUSALS, LinkError, NotAllowed, RemoteProtocolError
 from gandy.net.links import SocketLink
 from gandy.reach import Reach
 from gandy.talk.events import ExtensionReceived, HelloRefused, Welcomed
@@ -61,6 +61,8 @@ class Lookout:
                     case _:
                         pass
         except RemoteProtocolError as error:
+            if error.code in REFUSALS:
+                self.found.set_exception(NotAllowed(str(error)))
             self._fail(str(error))
         link.write(self._side.data_to_send())
 

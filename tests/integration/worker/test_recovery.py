@@ -13,9 +13,11 @@ from tests.integration.worker.runner_bench import a_bench, an_attempt
 from tests.waiting import until_async
 
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.core.reports import make_result, read_attempt, read_ending
+from gandy.core.reports import make_result, read_attempt, read_ending, read_shard
+from gandy.core.shards import NO_SHARD
 from gandy.errors import GandyError
 from gandy.journal import TABLE_NAME, Journal, Left, read_abandoned
+from gandy.limits import MAX_SHARDS
 from gandy.wire import payloads
 from gandy.worker.recovery import recover
 from gandy.worker.runner import Runner
@@ -127,18 +129,19 @@ def test_what_was_stopped_with_its_worker_is_given_back(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
             (result,) = bench.runner.folder.left.results
-            assert read_ending(result).cause is Cause.RETURNED
+            assert (read_ending(result).cause, read_shard(result)) == (Cause.RETURNED, 3)
 
-    stopped = make_result(an_attempt(1), Ending(cause=Cause.WORKER_STOPPED))
+    stopped = make_result(an_attempt(1), Ending(cause=Cause.WORKER_STOPPED), shard=3)
     Journal(tmp_path, ["w-1"], [payloads.encode(stopped)]).close()
     asyncio.run(go())
 
 
-def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard", [NO_SHARD, MAX_SHARDS])
+def test_rows_are_read_as_they_were_written(tmp_path: Path, shard: int) -> None:
     table = GroupTable(tmp_path)
     ending = Ending(cause=Cause.TIMEOUT, signal=9, started=1.25, ended=2.5, note="ran longer\nthan it may")
     big = 2**62
-    ended = Row(0, AttemptKey(*an_attempt(big)[:2], big), "12", big, ending)
+    ended = Row(0, AttemptKey(*an_attempt(big)[:2], big), "12", big, ending, shard)
     running = Row(4321, an_attempt(3))
     assert [table.add(running.group, running.attempt), table.add(1, an_attempt(1)), table.add(77)] == [1, 2, 3]
     table.end(2, ended)

@@ -278,6 +278,7 @@ def test_a_single_foreman_does_not_offer_shards() -> None:
 
 def test_a_worker_is_told_what_waits_for_it() -> None:
     crew = in_a_shard()
+    crew.foreman.set_directory(lambda _link: Directory(3, (ShardPlace(3, 1, ()), ShardPlace(4, 1, ()))))
     link = hello_shared(crew, "w")
     crew.foreman.on_data(link, v2.encode(0, Extended(CAPACITY, encode(Capacity(0, 0)))), 1.0)
     crew.ports["w"].take()

@@ -189,3 +189,23 @@ def test_open_invitations_have_a_limit_and_expired_ones_do_not_count() -> None:
         ring.invite(an_invitation("more"), 1.0)
     ring.invite(an_invitation("more", expires=30.0), 10.0)
     assert [each.id for each in ring.list_invitations(10.0)] == ["more"]
+
+
+def test_a_key_is_found_whether_it_is_valid_or_not() -> None:
+    ring = Keyring()
+    ring.add(Key("f" * 64, "anna", CrewRole.CLIENT, 1.0, "test"))
+    ring.revoke("anna", 2.0)
+    assert ring.find("f" * 64) == ring.get("f" * 64)
+    assert ring.find("0" * 64) is None
+
+
+def test_what_was_revoked_since_is_told_once() -> None:
+    """Also what is gone: a ring that another foreman filled may have dropped it."""
+    before = Keyring()
+    for name in ("kept", "revoked", "gone", "long ago"):
+        before.add(Key(name, name, CrewRole.CLIENT, 1.0, "test"))
+    before.revoke("long ago", 2.0)
+    after = Keyring(RingState(tuple(key for key in before.list_keys() if key.name != "gone")))
+    after.revoke("revoked", 3.0)
+    assert after.list_revoked_since(before) == ["revoked", "gone"]
+    assert after.list_revoked_since(after) == []

@@ -43,7 +43,14 @@ READING: set[type[ask.Request]] = {
     ask.ReadOutput,
     ask.ReadOutputs,
 }
-KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite, ask.LookAtShards}
+KEEPING: set[type[ask.Request]] = {
+    ask.ListKeys,
+    ask.MakeKey,
+    ask.RevokeKey,
+    ask.Invite,
+    ask.ListAudit,
+    ask.LookAtShards,
+}
 
 AS_CLIENT = Hello(0, (), Extension.ATOMIC | Extension.CLIENT)
 AS_WORKER = Hello(1, (), Extension.ATOMIC, About("id", "name", 1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gandy.errors import ConfigError, ErrorCode, RemoteProtocolError
-from gandy.limits import MAX_JOIN_BYTES, MAX_TOKEN
+from gandy.limits import MAX_JOIN_BYTES, MAX_KEY_NAME, MAX_TOKEN
 from gandy.wire.joining import (
     PREFIX,
     Join,
@@ -86,7 +86,8 @@ def test_a_token_with_other_things_in_it_is_damaged(data: bytes) -> None:
 
 
 def test_a_question_and_both_answers_come_back() -> None:
-    for answer in (Joined(b"certificate", "hut", "worker", "band", b"key"), JoinRefused("no")):
+    foreman = Joined(b"certificate", "hut", "foreman", "band", b"key", b"secret of the identity")
+    for answer in (Joined(b"certificate", "hut", "worker", "band", b"key"), foreman, JoinRefused("no")):
         data = JoinReader().receive(encode_join(answer))
         assert data is not None
         assert decode_answer(data) == answer
@@ -121,3 +122,13 @@ def test_what_makes_no_sense_is_refused(data: bytes) -> None:
 
 def test_a_proof_is_about_both_ends() -> None:
     assert bind(bytes(32), b"public") == bytes(32) + b"public"
+
+
+def test_an_answer_does_not_show_its_secrets() -> None:
+    assert repr(Joined(b"c", "hut", "foreman", "band", b"key", b"secret")) == "Joined(hut, foreman)"
+
+
+def test_the_largest_answer_to_a_foreman_fits() -> None:
+    """A certificate is about 500 bytes and grows with the name; a secret in PEM is below 300 bytes."""
+    answer = Joined(bytes(1_200), "x" * MAX_KEY_NAME, "foreman", "x" * 64, bytes(32), bytes(300))
+    assert len(encode_join(answer)) < MAX_JOIN_BYTES

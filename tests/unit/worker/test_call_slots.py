@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from gandy.wire.calls import YIELDED, read_frames
 from gandy.worker.call_frames import CallFrames
-from gandy.worker.call_slots import CallSlots
+from gandy.worker.call_slots import BorrowedSlots, CallSlots
 
 
 def run(test: Callable[[CallSlots, CallFrames], None], reserved: int = 1) -> list[tuple[int, int, int]]:
@@ -61,3 +61,38 @@ def test_a_request_ends_with_its_link() -> None:
         slots.report_yielded(2)
 
     assert run(test) == []
+
+
+def test_calls_of_all_foremen_borrow_together() -> None:
+    """Each foreman counts on the reserved slot. If two want more than that, tasks leave one too many."""
+
+    def test(one: CallSlots, frames: CallFrames) -> None:
+        two = CallSlots(1, frames)
+        slots = BorrowedSlots(1)
+        slots.parts += [one, two]
+        assert (slots.borrowed, slots.wanted) == (0, 0)
+        one.in_use = two.in_use = 1
+        assert slots.borrowed == 1  # each would be in the reserved slot, if it were alone
+        one.on_yield(7, 2)
+        assert (slots.borrowed, slots.wanted) == (3, 2)
+        two.on_yield(8, 1)
+        assert (slots.borrowed, slots.wanted) == (4, 3)
+        slots.parts.remove(two)
+        assert slots.borrowed == one.borrowed == 2
+
+    run(test)
+
+
+def test_a_free_slot_is_left_to_the_calls_of_one_foreman() -> None:
+    def test(one: CallSlots, frames: CallFrames) -> None:
+        two, three = CallSlots(1, frames), CallSlots(1, frames)
+        slots = BorrowedSlots(1)
+        slots.parts += [one, two, three]
+        one.on_yield(7, 2)
+        two.on_yield(8, 2)
+        three.in_use = 2  # one in the reserved slot
+        slots.report_yielded(4)
+        three.in_use = 0
+        slots.report_yielded(4)
+
+    assert run(test) == [(YIELDED, 7, 2), (YIELDED, 8, 1), (YIELDED, 8, 2)]

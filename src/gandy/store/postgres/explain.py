@@ -41,7 +41,13 @@ LASTING: Final[Mapping[str, str]] = {
     "XX002": "an index is damaged: REINDEX it",
 }
 
+UNIQUE_VIOLATION: Final = "23505"
+LOCK_NOT_AVAILABLE: Final = "55P03"
 SUBMISSION: Final = "jobs_submission"  # the index that lets no two jobs have the same key
+
+
+class Locked(StoreError):
+    """Another transaction held a lock for longer than we wait."""
 
 
 class Disconnected(StoreError):
@@ -62,14 +68,15 @@ def explained(url: DatabaseUrl) -> Iterator[None]:
 def explain(error: psycopg.Error, url: DatabaseUrl) -> StoreError:
     code = error.sqlstate
     if code is None:
-        kind = Disconnected if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) else StoreError
-        return kind(f"{url}: {_describe_lost(error, url)}", retryable=kind is Disconnected)
-    if code == "23505" and error.diag.constraint_name == SUBMISSION:
+        is_lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        text = f"{url}: there is no connection to the database: {_clean(error, url)}"
+        return Disconnected(text, retryable=True) if is_lost else StoreError(f"{url}: {_clean(error, url)}")
+    if code == UNIQUE_VIOLATION and error.diag.constraint_name == SUBMISSION:
         return StoreError(f"{url}: this job was submitted already", retryable=True)
     text = _find(TEMPORARY, code)
     if text:
         # A server that shuts down, or crashes, may have done the commit before.
-        kind = Disconnected if code.startswith(("08", "57P")) else StoreError
+        kind = Disconnected if code.startswith(("08", "57P")) else Locked if code == LOCK_NOT_AVAILABLE else StoreError
         return kind(f"{url}: {text} ({_clean(error, url)})", retryable=True)
     text = _find(LASTING, code)
     return StoreError(f"{url}: {text} ({_clean(error, url)})" if text else f"{url}: {_clean(error, url)}")
@@ -77,10 +84,6 @@ def explain(error: psycopg.Error, url: DatabaseUrl) -> StoreError:
 
 def _find(texts: Mapping[str, str], code: str) -> str:
     return texts.get(code) or texts.get(code[:2]) or ""
-
-
-def _describe_lost(error: psycopg.Error, url: DatabaseUrl) -> str:
-    return f"there is no connection to the database: {_clean(error, url)}"
 
 
 def _clean(error: BaseException, url: DatabaseUrl) -> str:

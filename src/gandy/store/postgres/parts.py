@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from gandy.errors import StoreError
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch
 from gandy.store.postgres.schema import Schema, make_key
 from gandy.store.postgres.sql import Statements
 
@@ -38,7 +37,7 @@ SWEPT_ROWS: Final = 5_000  # deleted in one transaction
 class Parts:
     """The last part of each family, as far as we know. A foreman that knows an older one may still write to it."""
 
-    def __init__(self, connections: Connections, schema: Schema, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, schema: Schema, sql: Statements) -> None:
         self._connections = connections
         self._schema = schema
         self._sql = sql
@@ -66,6 +65,7 @@ class Parts:
         """Raises: StoreError."""
         await self._write("drop_silent_foremen", {})
         await self._write("trim_ring", {})
+        await self._write("trim_drops", {})
         for family in RULES:
             await self._keep_family(family)
         await self.load()
@@ -80,9 +80,8 @@ class Parts:
             await self._schema.make_part(family, last)
         closed = [part for part, _, _, closed in parts[:-1] if closed > CLOSED_SECONDS]
         for part in closed:
-            if await self._is_unused(family, part):
-                with suppress(StoreError):  # it is in use: the next time
-                    await self._schema.drop_part(family, part)
+            if await self._is_unused(family, part) and not await self._schema.drop_part(family, part):
+                log.info("part %s of %s is in use, and is dropped later", part, family)
 
     async def _is_unused(self, family: str, part: int) -> bool:
         if family == "jobs":
@@ -90,7 +89,7 @@ class Parts:
             return not (await self._read("has_jobs", values))[0][0]
         if family == "results":
             return not (await self._read("has_results", {"part": part}))[0][0]
-        return family == "commits" or part < self._last[family] - 1  # of the audit, one old part stays
+        return part < self._last[family] - 1  # the one before the last stays
 
     async def sweep(self) -> None:
         """Delete what forgotten jobs left in parts that have other jobs."""

@@ -7,10 +7,9 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-import psycopg
-
 from gandy.errors import StoreError
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
+from gandy.store.postgres.explain import Locked
 from gandy.store.postgres.sql import Statements
 
 log = logging.getLogger("gandy.store")
@@ -28,6 +27,9 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "audit": ("audit",),
 }
 
+# For the lock that dropping a part needs. Commits wait behind it: it must be short beside what users notice.
+LOCK_TIMEOUT_MS: Final = 50
+
 KEY_BITS: Final = 40  # of a key, for its serial: a trillion jobs. The bits above are the part of the job
 
 
@@ -38,7 +40,7 @@ def make_key(part: int, serial: int) -> int:
 class Schema:
     """The tables of one crew."""
 
-    def __init__(self, connections: Connections, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements) -> None:
         self._connections = connections
         self._sql = sql
         self._name = connections.url.schema
@@ -51,8 +53,7 @@ class Schema:
 
     async def _look(self, db: Connection) -> int:
         """The version of our tables, 0 if there are none."""
-        values = {"table": f"{self._name}.version", "schema": self._name}
-        found = await fetch_one(db, self._sql["look_at_database"], values)
+        found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
         has_tables, _, server, encoding, durability, is_standby = found
         self._check_server(server, encoding, is_standby)
@@ -93,8 +94,7 @@ class Schema:
             await self._add_part(db, family, 1)
 
     async def _make_schema(self, db: Connection) -> None:
-        values = {"table": f"{self._name}.version", "schema": self._name}
-        found = await fetch_one(db, self._sql["look_at_database"], values)
+        found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
         if not found[1]:  # only if need be: the user may have no right to make one
             await db.execute(f'CREATE SCHEMA "{self._name}"')
@@ -133,7 +133,7 @@ class Schema:
         ]
 
     async def drop_part(self, family: str, part: int) -> bool:
-        """Drop a part whole. False: a transaction uses it now; nothing waited for that."""
+        """Drop a part whole. False: a transaction uses it now, and nothing was done."""
 
         async def work(db: Connection) -> None:
             await execute(db, self._sql["lock_schema"], {"schema": self._name})
@@ -144,12 +144,6 @@ class Schema:
 
         try:
             await self._connections.transact(work)
-        except StoreError as error:
-            if isinstance(error.__context__, psycopg.errors.LockNotAvailable):
-                return False
-            raise
+        except Locked:
+            return False
         return True
-
-
-# For the lock that dropping a part needs. Commits wait behind it: it must be short beside what users notice.
-LOCK_TIMEOUT_MS: Final = 50

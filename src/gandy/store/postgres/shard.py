@@ -3,22 +3,24 @@
 A commit whose answer was lost is found out about before anything else is committed.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gandy.core.model import AttemptKey, Input, JobState, TaskState
-from gandy.core.records import Record
+from gandy.core.records import JobAdded, LinesAdded, Record
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.core.shards import Lease
 from gandy.errors import OutcomeUnknown, ShardLost, StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.law import check
 from gandy.store.postgres.arrays import PackedArray, pack_byteas, pack_float8s, pack_int4s, pack_int8s
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.decide import Decided, Rows, Shard, list_meant
 from gandy.store.postgres.explain import Disconnected
+from gandy.store.postgres.load import Loaded
 from gandy.store.postgres.parts import Parts
-from gandy.store.postgres.read import Loaded, Reader
+from gandy.store.postgres.read import Reader
 from gandy.store.postgres.schema import make_key
 from gandy.store.postgres.sql import Statements
 
@@ -32,7 +34,7 @@ COLUMNS: Final[Mapping[str, tuple[Pack, ...]]] = {
     "begins": (pack_int8s, pack_int4s, pack_int4s, pack_int4s),
     "ends": (pack_int8s, pack_int4s, pack_int4s, pack_int4s, pack_float8s, pack_byteas),
     "steps": (pack_int8s, *[pack_int4s] * 4, pack_float8s, pack_float8s, pack_int4s, pack_int4s, pack_byteas),
-    "results": (pack_int8s, pack_int4s, pack_int4s, pack_float8s, pack_byteas),
+    "results": (pack_int8s, pack_int4s, pack_int4s, pack_float8s, pack_byteas, pack_int4s),
     "lines": (pack_int8s, pack_int4s, pack_byteas),
     "uploads": (pack_int8s,),
     "uploaded": (pack_int8s,),
@@ -61,7 +63,7 @@ class _Pending(NamedTuple):
 class PostgresStore:
     """All methods may be called while others run, but for `commit`, of which there is one at a time."""
 
-    def __init__(self, connections: Connections, sql: Statements, parts: Parts, lease: Lease) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements, parts: Parts, lease: Lease) -> None:
         self._connections = connections
         self._sql = sql
         self._parts = parts
@@ -108,7 +110,7 @@ class PostgresStore:
             if done is not None and list(done.records) == list(records):
                 return done.lost
         await self._load_meant(records)
-        await self._draw_serials(len(records))
+        await self._draw_serials(sum(isinstance(record, JobAdded | LinesAdded) for record in records))
         decided = self._shard.decide(records, self._make_key)
         self._number += 1
         try:
@@ -129,9 +131,13 @@ class PostgresStore:
                 await self._send(decided, values)
             except Disconnected:
                 self._pending = _Pending(self._number, records, decided.lost)
-                if await self._is_done():
-                    return
+                is_done = await self._is_done()
                 self._pending = None
+                if is_done:
+                    return
+            except asyncio.CancelledError:
+                self._pending = _Pending(self._number, records, decided.lost)
+                raise
             else:
                 return
         raise StoreError(f"{self._connections.url}: the connection broke", retryable=True)

@@ -1,18 +1,22 @@
 """The tasks of one conversation on a worker: which wait for slots, and how many slots the others have."""
 
 from collections import OrderedDict
+from itertools import chain
+from typing import Final
 
 from gandy.core.model import AttemptKey
 from gandy.core.shards import NO_SHARD, Want
-from gandy.core.shares import SlotUse, update_want
+from gandy.core.shares import SlotUse
 from gandy.talk.worker import WorkerSide
 from gandy.worker.begun import BegunReporter
 from gandy.worker.function_inputs import FunctionInputs
 from gandy.worker.order import Order
 from gandy.worker.running_task import RunningTask
 
+NOTHING: Final = Want()
 
-class TaskQueue:
+
+class ShardQueue:
     """One for each conversation. The scheduler of the worker moves tasks through all of them."""
 
     def __init__(self, side: WorkerSide, inputs: FunctionInputs, begun: BegunReporter) -> None:
@@ -24,7 +28,7 @@ class TaskQueue:
         self.waiting_slots = 0  # of these
         self.behind: dict[AttemptKey, RunningTask] = {}  # function tasks that wait in a slot, behind another task
         self.started = 0  # slots of tasks that run or are held
-        self.want = Want()
+        self.want = NOTHING
         self.capacity = side.slots.limit  # slots that its tasks may use, as they were shared last
 
     @property
@@ -34,7 +38,15 @@ class TaskQueue:
 
     @property
     def use(self) -> SlotUse:
-        return SlotUse(self.started, self.waiting_slots + len(self.behind), self.want)
+        return SlotUse(self.started, self._find_claim(), self.want)
+
+    def _find_claim(self) -> Want:
+        """The slots of tasks that wait here, with the rank of the first: foremen give those of highest rank first."""
+        if not self.waiting and not self.behind:
+            return NOTHING
+        behind = (task.order for task in self.behind.values())  # these came before those that wait for slots
+        first = next(chain(behind, self.waiting.values()))
+        return Want(self.waiting_slots + len(self.behind), first.priority, first.attempt.job)
 
     @property
     def is_idle(self) -> bool:
@@ -42,11 +54,11 @@ class TaskQueue:
         return not self.side.slots.running and not self.want.slots
 
     def on_want(self, want: Want) -> None:
-        self.want = update_want(self.want, want)
+        self.want = want
 
     def on_cut(self) -> None:
         """The link is gone: no slot is kept free for a foreman that may be dead."""
-        self.want = update_want(self.want, Want())
+        self.want = NOTHING
 
     def add(self, order: Order) -> None:
         self.waiting[order.attempt] = order
