@@ -23,7 +23,6 @@ from gandy.core.roles import CrewRole
 from gandy.core.rows import Recovered
 from gandy.core.standing import Standing
 from gandy.errors import RemoteProtocolError, StoreError
-from gandy.foreman.arguments import CrewArguments
 from gandy.foreman.audit import Audit
 from gandy.foreman.crew_member import CrewMember
 from gandy.foreman.other_foremen import OtherForemen

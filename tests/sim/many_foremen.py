@@ -17,7 +17,7 @@ from msgspec import Struct
 from tests.sim.crew_clients import CrewClient
 from tests.sim.database import SITE, Database, DatabaseFaults
 from tests.sim.hosts import ForemanProcess
-from tests.sim.laws import BrokenLaw, Law, Laws, require
+from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import End, LinkFaults, Network, Wire
 from tests.sim.overseer import check_end
 from tests.sim.process_loop import simulate_machine
@@ -273,7 +273,9 @@ class ManyForemenCrew:
         for client in self.clients:
             if client.is_waiting:
                 return f"{client.name} waits for {client.calls or client.waits or 'answers'}"
-        unended = [(row.job, row.state.name, row.counts) for row in self._list_jobs() if row.state not in FINAL_JOB_STATES]
+        unended = [
+            (row.job, row.state.name, row.counts) for row in self._list_jobs() if row.state not in FINAL_JOB_STATES
+        ]
         if unended:
             return f"jobs {unended} have not ended"
         alive = {foreman.id for foreman in self.foremen if foreman.is_up}

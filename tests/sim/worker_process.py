@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 from unittest.mock import patch
 
-from msgspec.structs import replace
 from tests.sim.laws import Law, Laws, require
 from tests.sim.processes import Process, SimReach, Surroundings, Transport
 from tests.sim.serving import DURATIONS, STREAMED, WIDE
@@ -19,7 +18,7 @@ from tests.sim.workers import WorkerLuck
 from gandy.config import parse_address
 from gandy.core.extensions import DIRECTORY, decode_directory
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.core.reports import make_result, read_attempt, read_shard
+from gandy.core.reports import make_result, read_attempt
 from gandy.journal import Left
 from gandy.limits import MAX_FORMER
 from gandy.reach import Reach
@@ -217,7 +216,9 @@ class SimConversation(Conversation):
                     process.epochs[place.shard] = max(place.epoch, process.epochs.get(place.shard, 0))
             case Start(tasks):
                 known, epoch = process.epochs.get(self.shard, 0), self._find_epoch()
-                text = f"{process.name} gets tasks for shard {self.shard} in epoch {epoch}, and knows of {known}: {tasks}"
+                text = (
+                    f"{process.name} gets tasks for shard {self.shard} in epoch {epoch}, and knows of {known}: {tasks}"
+                )
                 require(epoch >= known, Law.SPEECH, text)
             case _:
                 pass

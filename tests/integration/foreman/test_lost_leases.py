@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.integration.foreman.test_hosting import Foremen, a_crew
 from tests.integration.local_crews import run
+from tests.integration.memory_foremen import Foremen, a_crew
 from tests.memory_crew import MemoryCrew
 from tests.waiting import until_async
 
