@@ -93,6 +93,9 @@ class SimCrewStore:
     async def note_audit(self, lines: Sequence[str]) -> None:
         pass
 
+    async def list_audit(self, limit: int) -> list[str]:
+        return []
+
     async def put_arguments(self, name: str, offset: int, data: bytes, is_last: bool) -> None:
         raise NotImplementedError
 

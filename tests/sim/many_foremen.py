@@ -10,6 +10,7 @@ To replay a seed that broke a law: `python -m tests.sim.many_foremen SEED`.
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -21,6 +22,7 @@ from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import End, LinkFaults, Network, Wire
 from tests.sim.overseer import check_end
 from tests.sim.process_loop import simulate_machine
+from tests.sim.trouble import Fault
 from tests.sim.wishes import COMMANDS, JobWishes, Wish
 from tests.sim.worker_process import WorkerProcess
 from tests.sim.workers import WorkerLuck
@@ -198,7 +200,8 @@ class ManyForemenCrew:
         for worker in self.workers:
             if worker.is_up and self._happens(plan.trouble):
                 self.laws.seen["worker killed"] += 1
-                self.random.choice([worker.kill, worker.doom, lambda: worker.stop_for(2.0)])()
+                faults: list[Fault] = [worker.kill, worker.doom, partial(worker.stop_for, 2.0)]
+                self.random.choice(faults)()
         for client in self.clients:
             if self._happens(plan.trouble):
                 client.cut()
@@ -208,7 +211,8 @@ class ManyForemenCrew:
         if self._happens(plan.kill):
             seen["foreman killed"] += 1
             with_machine = self._happens(plan.machine)
-            self.random.choice([foreman.doom, lambda: foreman.kill(with_machine)])()
+            faults: list[Fault] = [foreman.doom, partial(foreman.kill, with_machine)]
+            self.random.choice(faults)()
         if self._happens(plan.stop):
             seen["foreman stopped for a while"] += 1
             foreman.stop_for(self.random.choice([1.0, 5.5, 7.0, 12.0]))

@@ -89,7 +89,9 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def read_wall(self) -> float:
         return self._simulation.now + self.wall_ahead
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         if events._get_running_loop() is self:
             self._ready.append(handle)
@@ -97,14 +99,14 @@ class ProcessLoop(asyncio.AbstractEventLoop):
             self._simulation.call_later(0.0, lambda: self._run(handle))
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._simulation.call_later(max(0.0, when - self.time()), lambda: self._run(handle))
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
@@ -139,7 +141,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         if self.is_alive:
             self._on_bug(context.get("exception") or str(context))
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
@@ -149,7 +151,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
 
 def _close(work: Any) -> None:
-    """Close a coroutine of a dead process here, and not when the memory is tidied. Nothing that it does has an effect."""
+    """Close a coroutine of a dead process now, and not when the memory is tidied. What it does then has no effect."""
     for _ in range(10):
         try:
             work.close()
@@ -180,8 +182,8 @@ def _draw_uniform(low: float, high: float) -> float:
 
 def simulate_machine() -> None:
     """In a simulated process, the modules of the foreman have its clocks and chance. Elsewhere nothing changes."""
-    requests.secrets = SimpleNamespace(randbelow=_draw)  # type: ignore[attr-defined]
-    foreman_link.random = SimpleNamespace(uniform=_draw_uniform)  # type: ignore[attr-defined]
+    requests.secrets = SimpleNamespace(randbelow=_draw)  # type: ignore[assignment, attr-defined]
+    foreman_link.random = SimpleNamespace(uniform=_draw_uniform)  # type: ignore[assignment, attr-defined]
     for name, module in list(sys.modules.items()):
         if name.startswith(("gandy.foreman", "gandy.worker")):
             if getattr(module, "read_monotonic", None) is time.monotonic:

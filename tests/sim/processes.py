@@ -71,7 +71,7 @@ class Process(Actor):
         self._is_doomed = False
         self._spared = {}
         age = self.random.uniform(-self.simulation.now, MAX_AGE)
-        loop = self.loop = ProcessLoop(self.simulation, age, self.random, self.surroundings.on_bug)
+        loop = self.loop = ProcessLoop(self.simulation, age, self.random, self.surroundings.on_bug)  # type: ignore[abstract]
         loop.after_step = self._after_step
         loop.perform(self._begin)
 
@@ -234,15 +234,15 @@ class SimReach:
 
     async def dial_shard(self, shard: int, places: tuple[Address, ...], make: Callable[[Address], P]) -> P:
         """Raises: LinkError, NothingListens."""
-        kind: type[LinkError] = NothingListens
+        problems: list[LinkError] = []
         for place in places:
             try:
                 return await self._try(shard, place, make)
-            except NothingListens:
-                pass
-            except LinkError:
-                kind = LinkError
-        raise (kind if places else LinkError)("no foreman answers")
+            except LinkError as error:
+                problems.append(error)
+        if problems and all(isinstance(each, NothingListens) for each in problems):
+            raise problems[0]
+        raise LinkError("no foreman answers")
 
     async def _try(self, shard: int, place: Address, make: Callable[[Address], P]) -> P:
         process = self._process
@@ -253,7 +253,7 @@ class SimReach:
             await asyncio.sleep(CONNECT_SECONDS)
             raise LinkError("no answer in time") from None
         except Refused:
-            raise NothingListens("nothing listens there") from None
+            raise NothingListens((str(place),), "start one") from None
         transport = Transport(process, target.name, by_foreman=False)
         made = make(place)
         transport.protocol = cast("asyncio.Protocol", made)

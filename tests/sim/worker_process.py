@@ -27,7 +27,7 @@ from gandy.wire import payloads
 from gandy.wire.messages import About, TaskResult
 from gandy.worker import service, task_service
 from gandy.worker.commands import Commands
-from gandy.worker.conversation import Conversation
+from gandy.worker.conversation import ShardConversation
 from gandy.worker.foreman_link import Dial
 from gandy.worker.order import Order
 from gandy.worker.recovery import _give_back_stopped
@@ -149,7 +149,7 @@ class SimRunner:
         self._on_over = on_over
 
     def start(self, order: Order) -> None:
-        process, attempt = self._process, order.attempt
+        process = self._process
         task = RunningTask(order, None)
         task.note_begin()
         process.on_begin(order)
@@ -192,7 +192,7 @@ class SimRunner:
         self.running.clear()
 
 
-class SimConversation(Conversation):
+class SimConversation(ShardConversation):
     """Watched by the laws."""
 
     process: "WorkerProcess"
@@ -230,7 +230,7 @@ class SimWorkerService(WorkerService):
 
     process: "WorkerProcess"
 
-    def _make_conversation(self, dial: Callable[[Conversation], Dial]) -> Conversation:
+    def _make_conversation(self, dial: Callable[[ShardConversation], Dial]) -> ShardConversation:
         made = self.process.conversation_class(self._about, self._make_calls, self._tasks, self._reader, self, dial)
         made.process = self.process
         return made

@@ -205,7 +205,7 @@ def test_the_time_that_it_takes_to_load_a_shard_is_part_of_its_lease(monkeypatch
             monkeypatch.setattr(module, "read_monotonic", lambda: crew.now)
         me = ForemanPlace("one", "one", "0", ())
         hosting = Hosting(crew, me, "/nowhere", cast("Any", None), lambda: None, lambda: None)
-        await hosting.start(lambda *_parts: asyncio.sleep(0.0, StubServer()))  # type: ignore[arg-type]
+        await hosting.start(lambda *_parts: asyncio.sleep(0.0, StubServer()))
         await hosting.hosted[hosting.own].guard.hold()
         assert crew.beats == 1  # it looked first
 
