@@ -23,8 +23,10 @@ from gandy.worker.order import Order
 
 RANKED_SEEDS = SEEDS // 20
 BLOCKS = 5
-# Seconds that a job may wait besides the longest task: its foreman says what it wants, the worker what it may use.
+# Seconds, besides the longest task, for which a job may be overtaken: its foreman must say what it wants, the worker what
+# it may use, and what waits on the worker may begin first.
 LATENCY = 0.5
+RESTART_SECONDS = 0.2
 DURATIONS = (0.02, 0.1, 0.4, 1.0)
 
 
@@ -34,7 +36,7 @@ class RankedShards(ManyForemenCrew):
     def __init__(self, seed: int) -> None:
         chance = self.chance = Random(f"{seed} ranks")
         self.seconds: dict[JobId, float] = {}  # that a task takes
-        self.waiting_since: dict[JobId, float] = {}  # for the next task of a job to begin, if one could
+        self.overtaken_since: dict[JobId, float] = {}  # jobs that could have begun a task when one of lower rank began
         self.begun = 0
         workers, foremen = chance.randint(1, 2), chance.randint(2, 3)
         super().__init__(seed, ManyPlan(foremen=foremen, workers=workers, clients=3, jobs=0, calls=0, is_calm=True))
@@ -54,9 +56,10 @@ class RankedShards(ManyForemenCrew):
         client.call_later(delay, lambda: client.submit(spec))
 
     def restart(self, worker: WorkerProcess) -> None:
+        """Foremen notice that it is gone before it is there again: else its tasks wait for the grace period."""
         worker.kill()
-        worker.start()
-        self.waiting_since = dict.fromkeys(self.waiting_since, self.simulation.now)
+        self.simulation.call_later(RESTART_SECONDS, worker.start)
+        self.overtaken_since.clear()
 
     def choose_seconds(self, order: Order) -> float:
         return self.seconds.setdefault(order.attempt.job, self.chance.choice(DURATIONS))
@@ -66,17 +69,20 @@ class RankedShards(ManyForemenCrew):
         return [job for server in servers for job in server.foreman.reactor.jobs]
 
     def on_start(self, worker: WorkerProcess, order: Order) -> None:
-        """A task of another job may have begun a moment before its foreman knows of it."""
+        """Tasks that wait on a worker may overtake others for a moment, if their shard wants slots for a better job."""
         self.begun += 1
         now, jobs = self.simulation.now, {job.id: job for job in self.list_active()}
         begun = jobs.get(order.attempt.job)
+        if begun is None:
+            return
         for job in jobs.values():
-            if job.id == order.attempt.job or not has_waiting(job):
-                self.waiting_since[job.id] = now
-            waited = now - self.waiting_since.setdefault(job.id, now)
-            if begun is not None and find_rank(job) < find_rank(begun):
-                text = f"seed {self.simulation.seed}: job {job.id} waited {waited:.3f} s when one of {begun.id} began"
-                require(waited <= max(self.seconds.values(), default=0.0) + LATENCY, Law.RANK, f"{text} on {worker.id}")
+            if find_rank(job) >= find_rank(begun) or not has_waiting(job):
+                self.overtaken_since.pop(job.id, None)
+                continue
+            seconds = now - self.overtaken_since.setdefault(job.id, now)
+            text = f"seed {self.simulation.seed}: tasks of {begun.id} begin on {worker.id}, and not those of {job.id}"
+            bound = max(self.seconds.values(), default=0.0) + LATENCY
+            require(seconds <= bound, Law.RANK, f"{text}, for {seconds:.3f} s")
 
     def run_for(self, seconds: float) -> None:
         while self.simulation.now < seconds:
