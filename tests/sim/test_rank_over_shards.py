@@ -14,17 +14,17 @@ from tests.sim.laws import BrokenLaw, Law, require
 from tests.sim.many_foremen import ManyForemenCrew, ManyPlan
 from tests.sim.worker_process import WorkerProcess
 
+from gandy.core import shares
 from gandy.core.jobs import ActiveJob
 from gandy.core.model import JobSpec, TaskState
 from gandy.core.queue import Rank
-from gandy.core.shares import SlotUse
 from gandy.ids import JobId
 from gandy.worker.order import Order
 
 RANKED_SEEDS = SEEDS // 20
 BLOCKS = 5
-# Seconds, besides the longest task, for which a job may be overtaken: its foreman must say what it wants, the worker what
-# it may use, and what waits on the worker may begin first.
+# Seconds, besides the longest task, for which a job may be overtaken: its foreman must say what it wants, the worker
+# what it may use, and what waits on the worker may begin first.
 LATENCY = 0.5
 RESTART_SECONDS = 0.2
 DURATIONS = (0.02, 0.1, 0.4, 1.0)
@@ -116,6 +116,7 @@ def test_no_job_waits_while_one_of_lower_rank_begins_tasks_for_another_shard(blo
 
 
 def test_a_worker_that_does_not_know_rank_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SlotUse, "rank", property(lambda use: (use.want.job == 0, 0, -use.want.job)))
+    monkeypatch.setattr(shares, "get_rank", lambda claim: (0, -claim.job))
+    monkeypatch.setattr(shares.SlotUse, "rank", property(lambda use: (0, -use.want.job)))
     with pytest.raises(BrokenLaw, match=Law.RANK):
         run_ranked(0, 40)
