@@ -75,7 +75,7 @@ class Proxy:
 
     def _serve(self, client: socket.socket) -> None:
         backends: list[socket.socket] = []
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # the second, if it was closed by `close`
             hello = _read_startup(client)
             for _ in range(self._sessions):
                 backends.append(self._connect())

@@ -119,6 +119,7 @@ def test_a_home_cannot_join_as_a_foreman_while_one_runs_in_it(tmp_path: Path, po
     with two_posts(tmp_path, postgres) as (first, second, _):
         token = first.invite("foreman").encode()
         assert b"another foreman uses it" in second.run("join", "-", data=token, code=1).stderr
+        assert b"this home is that of a foreman" in second.run("leave", code=1).stderr
         assert b"the token is for a foreman" in run_with_token(Crew(first.home / "hut"), token.decode())
 
 

@@ -14,6 +14,7 @@ from gandy.core.roles import CrewRole
 from gandy.errors import LinkError
 from gandy.keys.crew import CrewKeys, Membership
 from gandy.limits import MAX_FOREMAN_ADDRESSES
+from gandy.moments import Wall
 from gandy.reach import Reach
 
 POSER = """
@@ -73,6 +74,7 @@ def test_a_socket_without_a_listener_is_reported(tmp_path: Path) -> None:
         asyncio.run(reach.dial(lambda _place: Ear()))
 
 
+NOW = Wall(1e9)
 FOREMEN = (("unix:/a/foreman.sock", "tcp://a:1", "tcp://a:2"), ("tcp://b:1",), ("tcp://c:1", "tcp://c:2"))
 
 
@@ -88,21 +90,18 @@ def find_addresses(folder: Path) -> tuple[str, ...]:
 
 
 def test_a_peer_that_joined_remembers_the_addresses_of_all_foremen(tmp_path: Path) -> None:
-    """The first of each foreman before the second of any, and then those that were known before."""
-    keys = some_keys(tmp_path, "tcp://old:1", "tcp://b:1")
-    Reach((), keys).remember_foremen(FOREMEN)
-    expected = ("tcp://b:1", "tcp://c:1", "tcp://a:1", "tcp://c:2", "tcp://a:2", "tcp://old:1")
+    """After the one that is used: the first of each foreman before the second of any, and then those known before."""
+    keys = some_keys(tmp_path, "tcp://used:1", "tcp://old:1", "tcp://b:1")
+    Reach((), keys).remember_foremen(FOREMEN, NOW)
+    expected = ("tcp://used:1", "tcp://b:1", "tcp://c:1", "tcp://a:1", "tcp://c:2", "tcp://a:2", "tcp://old:1")
     assert find_addresses(tmp_path) == expected
-    before = (tmp_path / "crew" / "crew.json").stat()
-    Reach((), keys).remember_foremen(FOREMEN)
-    assert (tmp_path / "crew" / "crew.json").stat().st_mtime_ns == before.st_mtime_ns  # nothing is new
-    Reach((), keys).remember_foremen([[f"tcp://d:{port}"] for port in range(1, 20)])
+    Reach((), keys).remember_foremen([[f"tcp://d:{port}"] for port in range(1, 20)], NOW)
     assert len(find_addresses(tmp_path)) == MAX_FOREMAN_ADDRESSES
 
 
 def test_a_peer_that_has_not_joined_remembers_nothing(tmp_path: Path) -> None:
-    Reach((), some_keys(tmp_path)).remember_foremen(FOREMEN)
-    Reach(()).remember_foremen(FOREMEN)
+    Reach((), some_keys(tmp_path)).remember_foremen(FOREMEN, NOW)
+    Reach(()).remember_foremen(FOREMEN, NOW)
     assert find_addresses(tmp_path) == ()
 
 

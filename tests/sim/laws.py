@@ -42,6 +42,11 @@ class Law(StrEnum):
     PROTOCOL = "no peer breaks the protocol, and none is refused"
     SILENCE = "no worker is cut for silence that spoke"
     TIME = "nothing begins before its time"
+    FENCE = "one process at a time commits for a shard, and none after it lost the shard"
+    SPEECH = "a foreman says nothing for a shard that it lost, once workers know of the new owner"
+    KEYED = "a job that is submitted again, anywhere, is the same job"
+    OWNED = "every shard has an owner that is there"
+    BUG = "no process has a bug"
     PATIENCE = "the foreman waits no longer than it promises"
 
 

@@ -1,8 +1,11 @@
 """What only a store in PostgreSQL does: fences, lost answers, servers that die, and parts of tables."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Any
 
 import psycopg
@@ -421,3 +424,36 @@ def test_errors_of_the_server_are_explained(code: str) -> None:
         query(server, f"DROP TRIGGER refuse ON {schema}.claims")
         assert face.commit(claimed()) == frozenset()
         assert face.get_counts() == Counts(waiting=2, assigned=1)
+
+
+# The driver
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_driver_is_imported_for_its_urls_only() -> None:
+    assert run_python("import sys, gandy.store; print('psycopg' in sys.modules)") == "False"
+
+
+def test_a_missing_driver_is_named() -> None:
+    found = run_python("""
+import sys
+sys.modules["psycopg"] = None
+from gandy.errors import StoreError
+from gandy.store import make_crew_store
+try:
+    make_crew_store("postgresql://localhost/x")
+except StoreError as error:
+    print(error)
+""")
+    assert "pip install 'gandy[postgres]'" in found
+
+
+def test_every_statement_has_a_name_and_a_sentence() -> None:
+    folder = files("gandy.store.postgres") / "sql"
+    for path in folder.iterdir():
+        first = path.read_text().splitlines()[0]
+        assert first.startswith(f"-- {path.name.removesuffix('.sql')}: "), path

@@ -536,6 +536,18 @@ def test_tasks_that_finished_at_the_first_attempt_are_recovered_as_runs(store: B
     assert [row.task for row in job.tasks] == [4, 5, 7, 8]
 
 
+def test_a_task_that_people_changed_before_it_finished_is_recovered_as_finished(store: Blocking) -> None:
+    store.commit(added(tasks=4), tasks_set(CANCELLED, 1, 2), tasks_set(WAITING, 1, 2))
+    store.commit(*(claimed(task) for task in (1, 2, 3)), ended(task=1), ended(task=3), tasks_set(FINISHED, 2))
+    job = find_recovered(store.reopen())
+    assert job is not None
+    assert (job.finished, job.tasks, job.row.counts) == (((1, 3),), (), Counts(finished=3, waiting=1))
+    store.commit(tasks_set(WAITING, 3), claimed(3, 2))
+    job = find_recovered(store.reopen())
+    assert job is not None
+    assert (job.finished, [row.task for row in job.tasks]) == (((1, 2),), [3])
+
+
 @pytest.mark.parametrize("state", [JobState.FINISHED, JobState.FAILED, JobState.CANCELLED])
 def test_final_jobs_are_not_recovered_unless_a_task_still_runs(store: Blocking, state: JobState) -> None:
     store.commit(added(1), added(2), claimed(job=2), job_set(state, 1), job_set(state, 2))

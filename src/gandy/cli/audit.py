@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gandy.client import Client
 
 FOLLOW_PAUSE: Final = 0.5  # seconds between two checks for new entries
-MAX_FOLLOWED: Final = 1_000  # new entries of a crew between two checks: each check reads so many
+FOLLOWED_LINES: Final = 1_000  # new entries of a crew between two checks: each check reads so many
 
 # Text that needs no quotes. A name that a peer chose must not look like several words.
 WORD: Final = re.compile(r"[\w.:@+-]+")
@@ -74,7 +74,7 @@ def _show_crew(home: Path, last: int, follow: bool, output: Format) -> bool:
     if not (home / SOCKET_NAME).exists():
         return False
     with Client(f"unix:{home / SOCKET_NAME}") as client:
-        lines = _ask_crew(client, min(max(last, MAX_FOLLOWED), MAX_PAGE))
+        lines = _ask_crew(client, min(max(last, FOLLOWED_LINES), MAX_PAGE))
         if lines is None:
             return False
         for line in lines[-last:]:
@@ -100,12 +100,12 @@ def _follow_crew(client: "Client", lines: Sequence[str], output: Format) -> NoRe
     while True:
         sys.stdout.flush()
         time.sleep(FOLLOW_PAUSE)
-        for line in client.audit(MAX_FOLLOWED) or ():
+        for line in client.audit(FOLLOWED_LINES) or ():
             if line not in seen:
                 _print(line.encode(), output)
             seen.pop(line, None)
             seen[line] = None
-        while len(seen) > 2 * MAX_FOLLOWED:
+        while len(seen) > 2 * FOLLOWED_LINES:
             del seen[next(iter(seen))]
 
 

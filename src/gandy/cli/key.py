@@ -240,14 +240,29 @@ def leave() -> None:
     from gandy.keys.crew import CREW, CrewKeys
     from gandy.keys.files import lock_folder
 
-    folder = Path(find_home(os.environ, sys.platform)) / CREW
+    home = Path(find_home(os.environ, sys.platform))
+    folder = home / CREW
     found = CrewKeys.find(folder)
     if found is None:
+        _refuse_foreman(home)
         raise ConfigError("this machine has not joined a crew")
     text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' revokes the key"
     with lock_folder(folder):
         found.remove()
     say(text)
+
+
+def _refuse_foreman(home: Path) -> None:
+    """Raises: ConfigError, if this home has joined as a foreman's."""
+    from gandy.keys.crew import CrewKeys
+    from gandy.keys.foreman import FOLDER
+
+    found = CrewKeys.find(home / FOLDER / "foreman")
+    if found is not None and found.has_joined:
+        raise ConfigError(
+            f"this home is that of a foreman: 'gandy foreman drain' here, 'gandy key revoke {found.id}' at another "
+            f"foreman of the crew, and then remove {home / FOLDER}"
+        )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Sharing:
             if (has_turn and now - request.since >= TURN) or peer not in wanted:
                 changed.append(self._ask(peer, 0, now))
         for peer, slots in wanted.items():
-            count = max(1, peer.slots.shared // 2, slots - peer.slots.reserved)
+            count = max(1, _count_there(peer) // 2, slots - peer.slots.reserved)
             request = peer.slots.request
             if count > request.slots and (_leaves_enough(peer, count) or now - request.since >= TURN):
                 changed.append(self._ask(peer, count, now))
@@ -81,11 +81,23 @@ class Sharing:
 
 
 def _holds_jobs(peer: Peer) -> bool:
+    """True if tasks may have slots that calls wait for: also tasks of other shards, which use slots of ours."""
+    if _is_shared(peer) and peer.slots.shared < peer.slots.most:
+        return True
     return peer.slots.by_tasks > 0 and peer.slots.shared > 0
+
+
+def _is_shared(peer: Peer) -> bool:
+    return peer.worker is not None and peer.worker.info.shares_slots
+
+
+def _count_there(peer: Peer) -> int:
+    """The slots that tasks of all shards may have."""
+    return peer.slots.most if _is_shared(peer) else peer.slots.shared
 
 
 def _leaves_enough(peer: Peer, count: int) -> bool:
     """True if every task that the worker holds can run while calls have so many of the shared slots."""
     held = () if peer.worker is None else peer.worker.held.values()
     largest = max((each.slots for each in held), default=1)
-    return largest <= peer.slots.shared - count
+    return largest <= _count_there(peer) - count

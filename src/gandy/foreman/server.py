@@ -72,6 +72,7 @@ class Server:
         self._on_revoked.append(self.foreman.liveness.cut_key)
         self._dead_workers = DeadWorkers(reactor, self.clock, self.committer)
         self._listeners: list[asyncio.Server] = []
+        self._is_stopped = False
         self._loops: list[asyncio.Task[None]] = []
 
     async def start(self, keep_results: float, on_failure: Callable[[], None]) -> None:
@@ -110,6 +111,7 @@ class Server:
         await asyncio.gather(*self._loops, return_exceptions=True)
 
     async def stop(self) -> None:
+        self._is_stopped = True
         await self.requests.close()
         self._on_revoked.remove(self.foreman.liveness.cut_key)
         for listener in self._listeners:
@@ -126,6 +128,9 @@ class Server:
         """`side`: the conversation, if it is not that of the native wire."""
         if port.is_foreign:
             self.peer_log.on_foreign_user(port.peer)
+            port.abort()
+            return
+        if self._is_stopped:  # it was accepted just before: the peer must not wait for answers
             port.abort()
             return
         port.link = self.foreman.on_link(port, port.credentials, read_monotonic(), side)

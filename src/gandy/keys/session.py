@@ -24,8 +24,8 @@ def note_server_names(
     """Let sessions of a server know whom peers ask for. `choose` may return another context, with another key."""
 
     def on_name(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: ssl.SSLContext) -> None:
-        assert isinstance(tls, _ServerObject)
-        tls.asked_for = name
+        if isinstance(tls, _ServerObject):  # else it is a plain socket, and no session
+            tls.asked_for = name
         if (other := choose(name)) is not None:
             tls.context = other
 

@@ -1,5 +1,7 @@
 """Stores of jobs: one interface, and behind it memory, SQLite or PostgreSQL."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gandy.errors import StoreError
@@ -31,11 +33,28 @@ def make_crew_store(url: str) -> CrewStore | None:
     if not _is_shared(url):
         return None
     parsed = parse_url(url)
-    try:
+    with _driver_wanted():
         from gandy.store.postgres.crew import PostgresCrew  # late: few users have the driver, and it takes time
+    return PostgresCrew(parsed)
+
+
+def make_lone_store(url: str) -> Store:
+    """A store that no foreman uses meanwhile, for commands. Raises: StoreError: as above."""
+    if not _is_shared(url):
+        return make_store(url)
+    parsed = parse_url(url)
+    with _driver_wanted():
+        from gandy.store.postgres.crew import PostgresCrew
+        from gandy.store.postgres.lone import LoneStore
+    return LoneStore(PostgresCrew(parsed))
+
+
+@contextmanager
+def _driver_wanted() -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         raise StoreError(f"PostgreSQL needs one more package: pip install 'gandy[postgres]' ({error})") from None
-    return PostgresCrew(parsed)
 
 
 def describe_store(url: str) -> str:

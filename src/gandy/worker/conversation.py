@@ -47,7 +47,7 @@ from gandy.worker.foreman_link import Dial, ForemanLink
 from gandy.worker.function_inputs import FunctionInputs
 from gandy.worker.output_service import OutputService
 from gandy.worker.running_task import RunningTask
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 from gandy.worker.task_service import TaskService
 
 log = logging.getLogger("gandy.worker")
@@ -56,10 +56,10 @@ log = logging.getLogger("gandy.worker")
 class ConversationOwner(Protocol):
     """The worker, as its conversations know it."""
 
-    def on_directory(self, conversation: "Conversation", directory: Directory) -> None:
+    def on_directory(self, conversation: "ShardConversation", directory: Directory) -> None:
         """The foreman says where all shards are."""
 
-    def on_cut(self, conversation: "Conversation") -> None: ...
+    def on_cut(self, conversation: "ShardConversation") -> None: ...
 
     def on_refused(self) -> None:
         """The foreman refuses this worker."""
@@ -71,7 +71,7 @@ class ConversationOwner(Protocol):
         """Nothing is left to do for one foreman."""
 
 
-class Conversation:
+class ShardConversation:
     """One per shard, on the current loop."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Conversation:
         tasks: TaskService,
         reader: OutputService,
         owner: ConversationOwner,
-        dial: Callable[["Conversation"], Dial],
+        dial: Callable[["ShardConversation"], Dial],
     ) -> None:
         self.has_left = False  # the worker is dismissed, and nothing is left to do for this foreman
         self.linking: asyncio.Task[None] | None = None  # keeps the link up
@@ -96,8 +96,10 @@ class Conversation:
         self.link = ForemanLink(dial(self), self.side, self.calls, self)
         inputs = FunctionInputs(self._send_fetch)
         begun = BegunReporter(tasks.runner.running, self._is_ours, self._report_ends, self._send_begun)
-        self.queue = TaskQueue(self.side, inputs, begun)
-        self._capacity = CapacityReporter(self.queue, self._find_capacity, self._send_capacity)
+        self.queue = ShardQueue(self.side, inputs, begun)
+        self._capacity = CapacityReporter(
+            self.queue, self._find_capacity, self._send_capacity, lambda: self.calls.slots.wanted > 0
+        )
         self._about = about
         self._tasks = tasks
         self._reader = reader
@@ -232,13 +234,16 @@ class Conversation:
         self.link.send_ready(hold_results=True)
 
     def _find_capacity(self) -> Capacity:
-        """How many slots tasks of this foreman may use now, with those that its own calls borrow."""
+        """How many slots tasks of this foreman may use now, with those that its own calls borrow from them."""
         problem = self._tasks.throttle.problem
-        # A foreman that has and wants nothing here sees all slots, so that its calls and its next tasks find some.
-        is_alone = len(self._tasks.scheduler.queues) == 1 or self.queue.is_idle
-        slots = self._tasks.throttle.slots if is_alone else self.queue.capacity
-        slots = min(self.side.slots.limit, slots + self.calls.slots.borrowed)
-        return Capacity(slots, 0 if problem else self._about.ahead, problem[:MAX_PROBLEM])
+        calls = self.calls.slots
+        if len(self._tasks.scheduler.queues) == 1:
+            slots = self._tasks.throttle.slots + calls.borrowed
+        else:
+            # Tasks of other foremen may still have the slots that its calls want: it cannot know.
+            free = max(0, self._about.slots - self._tasks.scheduler.busy)
+            slots = self.queue.capacity + max(calls.in_use - calls.reserved, min(calls.wanted, free), 0)
+        return Capacity(min(self.side.slots.limit, slots), 0 if problem else self._about.ahead, problem[:MAX_PROBLEM])
 
 
 def _read_retraction(payload: bytes) -> tuple[AttemptKey, ...]:

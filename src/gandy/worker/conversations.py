@@ -16,7 +16,7 @@ from gandy.core.shards import NO_SHARD, Directory
 from gandy.errors import ConfigError, LinkError
 from gandy.net.links import SocketLink
 from gandy.reach import Reach
-from gandy.worker.conversation import Conversation
+from gandy.worker.conversation import ShardConversation
 from gandy.worker.foreman_link import SHARD_PAUSE, Dial
 from gandy.worker.lookout import look
 from gandy.worker.task_service import TaskService
@@ -34,18 +34,18 @@ class Conversations:
         self,
         reach: Reach,
         tasks: TaskService,
-        make: Callable[[Callable[[Conversation], Dial]], Conversation],
-        on_closed: Callable[[Conversation], None],
+        make: Callable[[Callable[[ShardConversation], Dial]], ShardConversation],
+        on_closed: Callable[[ShardConversation], None],
     ) -> None:
         """`make` makes a conversation that connects with what it is given. `on_closed`: one has ended for good."""
         self._reach = reach
         self._tasks = tasks
         self._make = make
         self._on_closed = on_closed
-        self.all: list[Conversation] = []
-        self._by_shard: dict[int, Conversation] = {}
+        self.all: list[ShardConversation] = []
+        self._by_shard: dict[int, ShardConversation] = {}
         self._routes = Routes()
-        self._work: dict[Conversation, list[asyncio.Task[None]]] = {}
+        self._work: dict[ShardConversation, list[asyncio.Task[None]]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lonely_seconds = 0.0  # since there was a link
         self.is_closing = False  # the worker stops: no conversation is opened any more
@@ -91,7 +91,7 @@ class Conversations:
 
     # Directories
 
-    def on_directory(self, conversation: Conversation, directory: Directory) -> None:
+    def on_directory(self, conversation: ShardConversation, directory: Directory) -> None:
         """A foreman says where all shards are."""
         here = directory.here
         if conversation.shard == NO_SHARD and here not in self._by_shard:
@@ -100,11 +100,12 @@ class Conversations:
             log.warning("a foreman at a place of shard %d has shard %d; trying again", conversation.shard, here)
             conversation.link.leave()
             return
-        self._reach.remember_foremen(directory.foremen, read_wall())
+        if directory.foremen != self._routes.foremen:  # each foreman says so, again and again
+            self._reach.remember_foremen(directory.foremen, read_wall())
         self._apply(self._routes.on_directory(directory))
         self._close_retired()
 
-    def on_cut(self, conversation: Conversation) -> None:
+    def on_cut(self, conversation: ShardConversation) -> None:
         self._routes.on_cut(conversation.shard)
 
     def _apply(self, changes: Changes) -> None:
@@ -128,9 +129,9 @@ class Conversations:
     def _open(self, shard: int, with_all_results: bool = False) -> None:
         conversation = self._make(self._make_dial)
         results = self._tasks.results
-        own = [result for result in results.left if with_all_results or read_shard(result) == shard]
-        results.left = [result for result in results.left if result not in own]
-        conversation.side.inherit(own)
+        others = () if with_all_results else [result for result in results.left if read_shard(result) != shard]
+        conversation.side.inherit(result for result in results.left if with_all_results or read_shard(result) == shard)
+        results.left = list(others)
         self.all.append(conversation)
         self._tasks.add_queue(conversation.queue, conversation.link)
         if shard != NO_SHARD:
@@ -138,13 +139,13 @@ class Conversations:
         self._work[conversation] = [asyncio.create_task(conversation.link.send_heartbeats())]
         self._relink(conversation)
 
-    def _adopt(self, conversation: Conversation, shard: int) -> None:
+    def _adopt(self, conversation: ShardConversation, shard: int) -> None:
         """The conversation is that of this shard from now on."""
         conversation.queue.shard = shard
         conversation.link.longest_pause = SHARD_PAUSE
         self._by_shard[shard] = conversation
 
-    def _relink(self, conversation: Conversation) -> None:
+    def _relink(self, conversation: ShardConversation) -> None:
         """Leave the place where the foreman was, and dial at once where it is now."""
         if conversation.linking is not None:
             conversation.linking.cancel()
@@ -156,13 +157,13 @@ class Conversations:
         if not linking.cancelled() and (error := linking.exception()) is not None and not self._failed.done():
             self._failed.set_exception(error)
 
-    def _stop_work(self, conversation: Conversation) -> None:
+    def _stop_work(self, conversation: ShardConversation) -> None:
         for task in self._work.pop(conversation, ()):
             task.cancel()
         if conversation.linking is not None:
             conversation.linking.cancel()
 
-    def _close(self, conversation: Conversation) -> None:
+    def _close(self, conversation: ShardConversation) -> None:
         self._stop_work(conversation)
         conversation.link.leave()
         self.all.remove(conversation)
@@ -172,7 +173,7 @@ class Conversations:
 
     # Links
 
-    def _make_dial(self, conversation: Conversation) -> Dial:
+    def _make_dial(self, conversation: ShardConversation) -> Dial:
         async def dial(make: Callable[[Address], SocketLink]) -> SocketLink:
             if conversation.shard == NO_SHARD:
                 return await self._reach.dial(make)

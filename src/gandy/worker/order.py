@@ -13,7 +13,7 @@ from gandy.wire.messages import Task
 from gandy.worker.restart import TOKEN
 
 if TYPE_CHECKING:
-    from gandy.worker.task_queue import TaskQueue
+    from gandy.worker.shard_queue import ShardQueue
 
 SHELL: Final = "/bin/sh"
 
@@ -44,7 +44,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     identity: int = 0  # of the job
     log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
     priority: int = 0
-    queue: Any = None  # the `TaskQueue` of the foreman that gave it; None: it is a call. Any: an order is also encoded
+    queue: Any = None  # the `ShardQueue` of the foreman that gave it; None: it is a call. Any: an order is also encoded
 
     @property
     def shard(self) -> int:
@@ -52,7 +52,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return NO_SHARD if self.queue is None else int(self.queue.shard)
 
 
-def make_order(task: Task, python: PythonOrder | None, queue: "TaskQueue | None" = None) -> Order:
+def make_order(task: Task, python: PythonOrder | None, queue: "ShardQueue | None" = None) -> Order:
     """Make the order for a task of a JOB. A plain foreman knows neither attempts nor arguments."""
     job = task.job
     if task.orders is UNSET:

@@ -16,7 +16,7 @@ from gandy.wire import payloads
 from gandy.wire.messages import TaskResult
 from gandy.worker.finished_tasks import FinishedTasks
 from gandy.worker.foreman_link import ForemanLink
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 
 HOLD_SECONDS: Final = 0.05  # for which a result may be held
 
@@ -31,7 +31,7 @@ class ResultSender:
         """
         self.may_hold = True  # results since the last `flush_or_hold` may be held
         self.allowance = 0  # shell tasks that may end before the next `flush_or_hold`; 0 unless results are held
-        self.ends: list[tuple[TaskQueue, ForemanLink]] = []  # where results come from and go to; one per conversation
+        self.ends: list[tuple[ShardQueue, ForemanLink]] = []  # where results come from and go to; one per conversation
         self.left = list(left)
         self._journal = journal
         self._finished = finished
@@ -79,7 +79,7 @@ class ResultSender:
         self._finished.report()
         self.flush()
 
-    def report_ends(self, queue: TaskQueue) -> bool:
+    def report_ends(self, queue: ShardQueue) -> bool:
         """Send the results of all finished tasks. False: some of this queue cannot be sent yet."""
         self.flush_held()
         return not queue.side.results.has_unsent
@@ -113,5 +113,5 @@ class ResultSender:
         return min((queue.side.results.count_room(queue.ready) for queue in busy), default=0)
 
     @property
-    def _queues(self) -> list[TaskQueue]:
+    def _queues(self) -> list[ShardQueue]:
         return [queue for queue, _ in self.ends]

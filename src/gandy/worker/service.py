@@ -21,7 +21,7 @@ from gandy.wire.messages import About
 from gandy.worker.call_service import CallService
 from gandy.worker.call_slots import BorrowedSlots
 from gandy.worker.commands import Commands
-from gandy.worker.conversation import Conversation
+from gandy.worker.conversation import ShardConversation
 from gandy.worker.conversations import Conversations
 from gandy.worker.ensemble_clock import EnsembleClock
 from gandy.worker.foreman_link import Dial
@@ -81,8 +81,8 @@ class WorkerService:
         self._reader = OutputService(self._tasks.runner)
         self.conversations = Conversations(reach, self._tasks, self._make_conversation, self._on_closed)
 
-    def _make_conversation(self, dial: Callable[[Conversation], Dial]) -> Conversation:
-        return Conversation(self._about, self._make_calls, self._tasks, self._reader, self, dial)
+    def _make_conversation(self, dial: Callable[[ShardConversation], Dial]) -> ShardConversation:
+        return ShardConversation(self._about, self._make_calls, self._tasks, self._reader, self, dial)
 
     def _make_calls(self, write: Callable[[bytes], None]) -> CallService:
         slots = self._about.slots + self._reserved
@@ -92,7 +92,7 @@ class WorkerService:
         self._call_slots.parts.append(calls.slots)
         return calls
 
-    def _on_closed(self, conversation: Conversation) -> None:
+    def _on_closed(self, conversation: ShardConversation) -> None:
         self._call_slots.parts.remove(conversation.calls.slots)
         self._tasks.start_waiting()
 
@@ -175,10 +175,10 @@ class WorkerService:
 
     # What conversations report
 
-    def on_directory(self, conversation: Conversation, directory: Directory) -> None:
+    def on_directory(self, conversation: ShardConversation, directory: Directory) -> None:
         self.conversations.on_directory(conversation, directory)
 
-    def on_cut(self, conversation: Conversation) -> None:
+    def on_cut(self, conversation: ShardConversation) -> None:
         self.conversations.on_cut(conversation)
         self._tasks.request_turn()  # it wants no slots any more
 
@@ -249,7 +249,7 @@ class WorkerService:
             each.calls.announce_soon()
 
 
-def _is_waiting(conversation: Conversation) -> bool:
+def _is_waiting(conversation: ShardConversation) -> bool:
     """True if a worker that stops waits for this foreman: to acknowledge results, or for calls to end."""
     is_busy = conversation.side.results.by_pair or not conversation.calls.is_idle
     return bool(is_busy) and not conversation.has_left and conversation.link.link is not None

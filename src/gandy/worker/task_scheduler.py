@@ -20,8 +20,8 @@ from gandy.worker.call_slots import BorrowedSlots
 from gandy.worker.ensemble_clock import EnsembleClock, TimedStart
 from gandy.worker.order import Order
 from gandy.worker.runner import Runner
+from gandy.worker.shard_queue import ShardQueue
 from gandy.worker.spawn import NotStartedError
-from gandy.worker.task_queue import TaskQueue
 
 LOOK_SECONDS: Final = 0.002  # until we check, while a slot is free, that a task that was about to begin has begun
 NOTED_LATENESS: Final = 0.05  # seconds; a task that begins later than that after its time has a note in its ending
@@ -47,7 +47,7 @@ class TaskScheduler:
         self.allowed = slots  # slots that tasks may use now: fewer while the worker is short of something
         self._report = report
         self._request_start = request_start
-        self.queues: list[TaskQueue] = []  # one for each foreman
+        self.queues: list[ShardQueue] = []  # one for each foreman
         self.on_shared: Callable[[], None] = lambda: None  # called when slots were shared among several queues
         self._taken: dict[AttemptKey, Order] = {}  # tasks that run or are held
         self._busy = 0  # the sum of their slots
@@ -74,7 +74,7 @@ class TaskScheduler:
     def unstarted(self) -> list[AttemptKey]:
         return [*(attempt for queue in self.queues for attempt in (*queue.waiting, *queue.behind)), *self._held]
 
-    def put_timed_first(self, queue: TaskQueue) -> None:
+    def put_timed_first(self, queue: ShardQueue) -> None:
         """Let tasks with a time have the next slots of their queue, the earliest first."""
         timed = [(order.at, attempt) for attempt, order in queue.waiting.items() if order.at is not None]
         for _, attempt in sorted(timed, reverse=True):
@@ -106,14 +106,14 @@ class TaskScheduler:
             self._start_queue(queue, capacity, limit, borrowed, may_put_behind=queue is first)
         self.on_shared()
 
-    def _clear_behind(self, first: TaskQueue | None) -> None:
+    def _clear_behind(self, first: ShardQueue | None) -> None:
         """Take back all tasks that wait behind others, except for those of the first queue."""
         for queue in self.queues:
             while queue is not first and queue.behind:
                 self._runner.pool.take_back(next(iter(queue.behind.values())))
 
     def _start_queue(
-        self, queue: TaskQueue, capacity: int, limit: int, borrowed: int, may_put_behind: bool = True
+        self, queue: ShardQueue, capacity: int, limit: int, borrowed: int, may_put_behind: bool = True
     ) -> None:
         """Start tasks of one queue in its `capacity`, and in the `limit` for all queues."""
         waiting = queue.waiting
@@ -134,7 +134,7 @@ class TaskScheduler:
                 break
             self._take(order, queue)
 
-    def _take(self, order: Order, queue: TaskQueue) -> None:
+    def _take(self, order: Order, queue: ShardQueue) -> None:
         """Give a task its slots."""
         attempt, slots = order.attempt, order.slots
         del queue.waiting[attempt]
@@ -186,7 +186,7 @@ class TaskScheduler:
         queue.waiting.move_to_end(attempt, last=False)
         self._request_start()
 
-    def _find_behind(self, attempt: AttemptKey) -> TaskQueue:
+    def _find_behind(self, attempt: AttemptKey) -> ShardQueue:
         return next(queue for queue in self.queues if attempt in queue.behind)
 
     # Tasks with a time
@@ -226,7 +226,7 @@ class TaskScheduler:
 
     # Function tasks behind others
 
-    def _put_behind(self, queue: TaskQueue) -> None:
+    def _put_behind(self, queue: ShardQueue) -> None:
         """Let tasks wait in busy slots, so that a slot process need not wait for us between two tasks."""
         while queue.waiting:
             attempt, order = next(iter(queue.waiting.items()))
@@ -235,7 +235,7 @@ class TaskScheduler:
             queue.remove(attempt)
             queue.behind[attempt] = task
 
-    def _take_back(self, queue: TaskQueue) -> bool:
+    def _take_back(self, queue: ShardQueue) -> bool:
         """Take back a task that waits in a busy slot, for a free one. False: it is about to begin where it is."""
         attempt, task = next(iter(queue.behind.items()))
         if self._runner.pool.begins_soon(task):
@@ -251,8 +251,8 @@ class TaskScheduler:
         self._request_start()
 
 
-def get_queue(order: Order) -> TaskQueue:
+def get_queue(order: Order) -> ShardQueue:
     """The queue of an order that is a task of a job."""
     queue = order.queue
-    assert isinstance(queue, TaskQueue), "calls have no part in this"
+    assert isinstance(queue, ShardQueue), "calls have no part in this"
     return queue

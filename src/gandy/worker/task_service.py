@@ -25,7 +25,7 @@ from gandy.worker.order import Order, make_order
 from gandy.worker.result_sender import ResultSender
 from gandy.worker.runner import Runner
 from gandy.worker.running_task import RunningTask
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 from gandy.worker.task_scheduler import TaskScheduler, get_queue
 from gandy.worker.throttle import DISK_PERIOD, Throttle
 from gandy.worker.worker_folder import WorkerFolder
@@ -69,19 +69,19 @@ class TaskService:
         self._orders: dict[TaskPair, Order] = {}  # of tasks that run or wait here
         self._is_turn_due = False
 
-    def add_queue(self, queue: TaskQueue, link: ForemanLink) -> None:
+    def add_queue(self, queue: ShardQueue, link: ForemanLink) -> None:
         """A conversation begins. Its results go over this link."""
         self.scheduler.queues.append(queue)
         self.results.ends.append((queue, link))
 
-    def remove_queue(self, queue: TaskQueue) -> None:
+    def remove_queue(self, queue: ShardQueue) -> None:
         """A conversation has ended, with nothing left to report."""
         self.scheduler.queues.remove(queue)
         self.results.ends = [end for end in self.results.ends if end[0] is not queue]
 
     # What foremen demand
 
-    def start(self, tasks: Iterable[Task], queue: TaskQueue) -> None:
+    def start(self, tasks: Iterable[Task], queue: ShardQueue) -> None:
         """Queue tasks for slots. `start_waiting` must follow."""
         has_timed = False
         for task in tasks:
@@ -110,16 +110,16 @@ class TaskService:
         self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=read_wall(), note=why))
         self.results.flush()
 
-    def kill(self, pairs: Iterable[TaskPair], queue: TaskQueue) -> None:
+    def kill(self, pairs: Iterable[TaskPair], queue: ShardQueue) -> None:
         for order in self._find(pairs, queue):
             self._kill(order)
 
-    def give_back(self, pairs: Iterable[TaskPair], queue: TaskQueue) -> None:
+    def give_back(self, pairs: Iterable[TaskPair], queue: ShardQueue) -> None:
         """Give back the tasks that have not begun."""
         for order in self._find(pairs, queue):
             self._give_back(order)
 
-    def retract(self, attempts: Iterable[AttemptKey], queue: TaskQueue) -> tuple[AttemptKey, ...]:
+    def retract(self, attempts: Iterable[AttemptKey], queue: ShardQueue) -> tuple[AttemptKey, ...]:
         """Cancel the attempts that have not begun, and return them."""
         found = ((attempt, self._find((TaskPair(attempt.job, attempt.task),), queue)) for attempt in attempts)
         known = [order for attempt, orders in found for order in orders if order.attempt == attempt]
@@ -128,7 +128,7 @@ class TaskService:
             self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
         return dropped
 
-    def _find(self, pairs: Iterable[TaskPair], queue: TaskQueue) -> Iterable[Order]:
+    def _find(self, pairs: Iterable[TaskPair], queue: ShardQueue) -> Iterable[Order]:
         """Find the tasks of a queue. Tasks of other foremen are none of its business."""
         for pair in pairs:
             order = self._orders.get(pair)

@@ -27,6 +27,15 @@ from gandy.wire.messages import Extended, Extension
 Script = Callable[[Request], "list[Answer] | None"]
 
 
+def always(*answers: Answer) -> Script:
+    return lambda _request: list(answers)
+
+
+def in_turn(*turns: list[Answer] | None) -> Script:
+    rest: Iterator[list[Answer] | None] = iter(turns)
+    return lambda _request: next(rest)
+
+
 class PretendForeman:
     """The script gives the answer to each request, and the events behind it. None: the link is cut instead.
 

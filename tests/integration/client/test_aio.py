@@ -1,18 +1,17 @@
 """The asyncio client on real sockets, against a pretended foreman."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
-from tests.integration.client.pretend import PretendForeman, Script
+from tests.integration.client.pretend import PretendForeman, Script, always, in_turn
 from tests.unit.client.builders import a_row, a_task_row, a_worker_row
 
 import gandy
 from gandy import AsyncClient
 from gandy.client import link, output, repeats
 from gandy.client.aio_job import PAGE
-from gandy.client.repeats import growing
 from gandy.config import Address
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
@@ -63,15 +62,6 @@ JOB = JobId(7)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "RETURN_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(output, "OUTPUT_PAUSES", (0.0, 0.0))
-
-
-def always(*answers: Answer) -> Script:
-    return lambda _request: list(answers)
-
-
-def in_turn(*turns: list[Answer] | None) -> Script:
-    rest: Iterator[list[Answer] | None] = iter(turns)
-    return lambda _request: next(rest)
 
 
 def talk(path: Path, script: Script, act: Callable[[AsyncClient], Coroutine[None, None, None]]) -> list[Request]:
@@ -489,11 +479,6 @@ def test_foreman_is_found_by_word_then_environment_then_home() -> None:
     assert find_reach(None, environ, "linux").places == (Address("tcp", "far", 1),)
     home = {"GANDY_HOME": "/home/x"}
     assert find_reach(None, home, "linux").places == (Address("unix", "/home/x/foreman.sock"),)
-
-
-def test_pauses_grow_to_the_last_one() -> None:
-    pauses = growing(1.0, 5.0)
-    assert [next(pauses) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
 def test_package_gives_its_clients_when_asked() -> None:

@@ -15,9 +15,11 @@ from tests.free_ports import find_port
 from tests.rings import SharedRing
 
 from gandy.config import parse_address
+from gandy.core import requests as ask
 from gandy.core.policy import Policy
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, ErrorCode, LinkError, NotAllowed
+from gandy.foreman.crew_link import connect
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram
 from gandy.foreman.ring_table import OtherIdentity, RingTable
@@ -191,6 +193,19 @@ def test_foremen_know_each_other_by_their_own_keys(tmp_path: Path) -> None:
             for here, there in ((first, second), (second, first)):
                 assert here.keys.own is not None
                 assert isinstance(await there.ask(here.keys.own), Ok)
+
+    run(test())
+
+
+def test_a_foreman_may_ask_for_all_that_the_owner_may(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with two_posts(tmp_path) as (first, second, _):
+            anna = await second.admit(CrewRole.CLIENT, tmp_path / "anna")
+            assert second.keys.own is not None
+            for keys, expected in ((second.keys.own, ask.KeyList), (anna, ask.RequestFailure)):
+                link = await connect(Reach((parse_address(first.address),), keys))
+                assert isinstance(await link.request(ask.ListKeys()), expected)
+                link.close()
 
     run(test())
 

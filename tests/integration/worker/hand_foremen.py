@@ -85,9 +85,14 @@ class HandForeman:
         """As a process that is killed: its place refuses connections."""
         assert self._server is not None
         self._server.close()
+        self._server = None
         self.path.unlink()
         for link in self.all_links:
             link.abort()
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
 
     @property
     def hello(self) -> Greeted:
@@ -199,6 +204,7 @@ class HandCrew:
         self.folder = folder
         self.foremen: list[HandForeman] = []
         self.gate = folder / "gate"
+        self.workers: list[WorkerService] = []
 
     async def add(self, shard: int, process: str = "") -> HandForeman:
         """A foreman that runs this shard."""
@@ -233,6 +239,7 @@ class HandCrew:
         about = About(f"hut-{life}", "hut", SLOTS, ahead=50)
         reach = Reach(tuple(parse_address(f"unix:{path}") for path in paths))
         worker = WorkerService(reach, about, self.folder / "out", **more)
+        self.workers.append(worker)
         working = asyncio.create_task(worker.run())
         try:
             yield worker
@@ -242,7 +249,7 @@ class HandCrew:
 
     async def close(self) -> None:
         for each in self.foremen:
-            if each.path.exists():
+            if each.is_open:
                 each.die()
         await asyncio.sleep(0)
 

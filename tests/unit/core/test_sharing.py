@@ -17,12 +17,12 @@ COMMAND = b"sum"
 class Shop:
     """One worker that is full of tasks, and a call that waits for it."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, shares: bool = False) -> None:
         self.waiting = WaitingCalls(10, 1_000)
         self.sharing = Sharing(self.waiting)
         command = OfferedCommand(COMMAND, 0.0)
         self.peer = Peer(1)
-        self.peer.worker = KnownWorker(WorkerInfo("w", "w", slots), connected=True)
+        self.peer.worker = KnownWorker(WorkerInfo("w", "w", slots, shares_slots=shares), connected=True)
         self.peer.slots = self.peer.worker.slots
         for number in range(1, slots + 1):
             self.peer.worker.held.take(AttemptKey(JobId(1), TaskNumber(number), 1), Held(1))
@@ -69,3 +69,18 @@ def test_an_answer_to_an_earlier_question_is_none() -> None:
     assert shop.peer.slots.yielded == 0
     with pytest.raises(RemoteProtocolError, match="than there are"):
         shop.sharing.on_yielded(shop.peer, shop.peer.slots.request.count, 3, 1.0)
+
+
+def test_a_worker_whose_slots_tasks_of_other_shards_have_is_asked_too() -> None:
+    shop = Shop(slots=4, shares=True)
+    worker = shop.peer.worker
+    assert worker is not None
+    for attempt in list(worker.held):
+        worker.held.release(attempt)
+    assert shop.ask(0.0) == []  # it should have room for the call
+    shop.peer.slots.resize(4)
+    shop.peer.slots.resize(0)
+    assert shop.ask(1.0) == [2]
+    shop.peer.slots.resize(1)  # it has left one, and the call can go out
+    shop.waiting.remove(shop.call)
+    assert shop.ask(2.0) == [0]

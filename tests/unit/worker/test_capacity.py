@@ -15,7 +15,7 @@ from gandy.worker.begun import BegunReporter
 from gandy.worker.capacity import CapacityReporter
 from gandy.worker.function_inputs import FunctionInputs
 from gandy.worker.running_tasks import RunningTasks
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.shard_queue import ShardQueue
 
 
 class Link:
@@ -23,11 +23,15 @@ class Link:
 
     def __init__(self) -> None:
         begun = BegunReporter(RunningTasks(), lambda _task: True, lambda: True, lambda _attempts: None)
-        self.queue = TaskQueue(WorkerSide(4), FunctionInputs(lambda _fetch, _number: True), begun)
+        self.queue = ShardQueue(WorkerSide(4), FunctionInputs(lambda _fetch, _number: True), begun)
         self.slots = 4
         self.told: list[int] = []
+        self.has_calls = False
         self.reporter = CapacityReporter(
-            self.queue, lambda: Capacity(self.slots), lambda it: self.told.append(it.slots)
+            self.queue,
+            lambda: Capacity(self.slots),
+            lambda it: self.told.append(it.slots),
+            lambda: self.has_calls,
         )
 
     def share(self, slots: int) -> list[int]:
@@ -46,6 +50,7 @@ class Link:
 @pytest.fixture(autouse=True)
 def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "DAMPING", 0.001)
+    monkeypatch.setattr(capacity, "IDLE_DAMPING", 0.001)
 
 
 def run(test: Callable[[Link], Coroutine[Any, Any, None]]) -> None:
@@ -65,6 +70,17 @@ def test_a_foreman_that_waits_for_slots_is_told_of_more_at_once() -> None:
         for slots in (1, 2):
             assert link.share(slots) == [slots]
         assert link.share(2) == []
+
+    run(test)
+
+
+def test_a_foreman_whose_calls_wait_is_told_of_more_at_once() -> None:
+    async def test(link: Link) -> None:
+        link.slots = 0
+        link.reporter.look_now()
+        assert link.share(1) == []
+        link.has_calls = True
+        assert link.share(2) == [2]
 
     run(test)
 

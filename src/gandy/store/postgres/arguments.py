@@ -5,7 +5,7 @@ from typing import Final
 
 from gandy.core.refusal import Refusal
 from gandy.limits import MAX_PICKLE_BYTES, MAX_READ_BYTES
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.sql import Statements
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
@@ -16,7 +16,7 @@ PART_SECONDS: Final = 3_600.0  # for the next piece; then its client is gone
 class Arguments:
     """As `foreman.blobs.Blobs`: until the last piece has come, no worker can read them."""
 
-    def __init__(self, connections: Connections, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements) -> None:
         self._connections = connections
         self._sql = sql
 

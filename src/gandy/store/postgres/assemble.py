@@ -30,7 +30,7 @@ class Claim(NamedTuple):
     worker: bytes
 
 
-class End(NamedTuple):
+class TaskEnd(NamedTuple):
     """A step of a task: the end of an attempt, or what a user did then."""
 
     task: int
@@ -83,13 +83,13 @@ class Assembler:
         self.claims = Runs(claims)
         self._begins = Runs(begins)
 
-    def make_rows(self, ends: Iterable[End]) -> Iterator[tuple[TaskRow, int]]:
+    def make_rows(self, ends: Iterable[TaskEnd]) -> Iterator[tuple[TaskRow, int]]:
         """The row of each task about which ends exist, and its last step."""
         for _, steps in groupby(ends, itemgetter(0)):
             found = list(steps)
             yield self.make_row(found), found[-1].step
 
-    def make_row(self, ends: Sequence[End]) -> TaskRow:
+    def make_row(self, ends: Sequence[TaskEnd]) -> TaskRow:
         """The row of a task with these ends, in order."""
         last = ends[-1]
         claim = self.claims.find_last(last.task)
@@ -98,7 +98,7 @@ class Assembler:
         first = next(end for end in ends if end.attempt == last.attempt)
         return self._make_ended(first, last, last.state)
 
-    def make_given(self, task: int, claim: Sequence[Any], before: End | None) -> TaskRow:
+    def make_given(self, task: int, claim: Sequence[Any], before: TaskEnd | None) -> TaskRow:
         """The row of a task that a worker has; `before` is its last end."""
         attempt, state, at, worker = claim[2:]
         is_begun = self._begins.find(task, attempt) is not None
@@ -114,7 +114,7 @@ class Assembler:
             *account,
         )
 
-    def make_attempts(self, task: int, ends: Sequence[End], after: int) -> Iterator[TaskRow]:
+    def make_attempts(self, task: int, ends: Sequence[TaskEnd], after: int) -> Iterator[TaskRow]:
         """The attempts at one task above a number, each with the state that its end led to."""
         by_attempt = {attempt: list(group) for attempt, group in groupby(ends, itemgetter(1))}
         before = by_attempt.get(0, [None])[-1]
@@ -130,7 +130,7 @@ class Assembler:
             before = found[-1] if found else before
             attempt += 1
 
-    def _make_ended(self, first: End, last: End, state: int) -> TaskRow:
+    def _make_ended(self, first: TaskEnd, last: TaskEnd, state: int) -> TaskRow:
         claim = self.claims.find(last.task, last.attempt) if last.attempt else None
         return TaskRow(
             TaskNumber(last.task),

@@ -58,7 +58,7 @@ def _make_dumper(kind: type[PackedArray]) -> type[Dumper]:
 _DUMPERS: Final = {kind: _make_dumper(kind) for kind in PACKED}
 
 
-class Connections:
+class DatabaseConnections:
     """Connects again by itself. A connection that has a problem is closed, and never used again."""
 
     def __init__(self, url: DatabaseUrl) -> None:

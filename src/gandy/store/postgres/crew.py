@@ -11,7 +11,7 @@ from gandy.errors import StoreError
 from gandy.limits import MAX_SHARDS
 from gandy.store.crew import StoredRing
 from gandy.store.postgres.arguments import Arguments
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.schema import Schema
 from gandy.store.postgres.shard import PostgresStore
@@ -29,7 +29,7 @@ class PostgresCrew:
     def __init__(self, url: DatabaseUrl) -> None:
         self.url = url
         self._sql = Statements(url.schema)
-        self._connections = Connections(url)
+        self._connections = DatabaseConnections(url)
         self._schema = Schema(self._connections, self._sql)
         self.parts = Parts(self._connections, self._schema, self._sql)
         self._arguments = Arguments(self._connections, self._sql)
@@ -78,6 +78,12 @@ class PostgresCrew:
             key=lambda lease: lease.shard,
         )
         return CrewView(tuple(found), tuple(shards), next(row[9] for row in rows if row[0] == "ring"))
+
+    async def list_running(self, me: str) -> list[str]:
+        """The names of other foremen that were heard of within a lease."""
+        values = {"id": me, "lease": LEASE_SECONDS}
+        rows = await self._connections.read(lambda db: fetch(db, self._sql["list_foremen"], values))
+        return [name for (name,) in rows]
 
     async def leave(self, me: str) -> None:
         await self._repeat(lambda db: execute(db, self._sql["leave"], {"id": me}))

@@ -30,7 +30,7 @@ from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import Wall
 from gandy.store.law import first_state
-from gandy.store.postgres.shard_job import ShardJob, Standing, find_ranges
+from gandy.store.postgres.shard_job import JobStanding, ShardJob, find_ranges
 from gandy.store.postgres.undo import Undo
 from gandy.store.sqlite_lines import pack_lines
 
@@ -62,7 +62,7 @@ class Shard:
 
     def decide(self, records: Sequence[Record], make_key: Callable[[], int]) -> Decided:
         """The jobs that the records mean are loaded, unless there is none of that number. Raises: StoreError."""
-        batch = _Batch(self.jobs, self._uploads, make_key, self._undo)
+        batch = _Decider(self.jobs, self._uploads, make_key, self._undo)
         try:
             for record in records:
                 batch.apply(record)
@@ -85,19 +85,25 @@ class Shard:
 
 
 def list_meant(records: Sequence[Record]) -> set[JobId]:
-    """The jobs that must be known to apply these records."""
+    """The jobs that must be known to apply these records: not those that come with them."""
     meant: set[JobId] = set()
+    new: set[JobId] = set()
     for record in records:
         if isinstance(record, Ended):
-            meant.add(record.attempt.job)
+            found = {record.attempt.job}
         elif isinstance(record, Claimed | Began):
-            meant.update(attempt.job for attempt in record.attempts)
+            found = {attempt.job for attempt in record.attempts}
         elif isinstance(record, TasksAdded | OpenJobClosed | TasksSet | JobSet):
-            meant.add(record.job)
+            found = {record.job}
+        else:
+            if isinstance(record, JobAdded):
+                new.add(record.job)
+            continue
+        meant |= found - new
     return meant
 
 
-class _Batch:
+class _Decider:
     """The records of one commit."""
 
     def __init__(
@@ -165,7 +171,8 @@ class _Batch:
         job.standing.changed = at = record.at
         ending = record.ending
         if ending.result:
-            self._rows["results"].append((job.key, task, attempt, at, ending.result))
+            drops = len(self._rows["drops"])  # in this commit, before this result
+            self._rows["results"].append((job.key, task, attempt, at, ending.result, drops))
             ending = replace(ending, result=b"")
         packed = _encode_ending(ending)
         if record.failures or record.crashes or record.due:
@@ -213,7 +220,7 @@ class _Batch:
         else:
             self._rows["uploaded"].append((key,))
         self._append_lines(key, record.lines)
-        job = ShardJob(key, Standing(spec.tasks, spec.is_open, first_state(spec), spec.held, record.at))
+        job = ShardJob(key, JobStanding(spec.tasks, spec.is_open, first_state(spec), spec.held, record.at))
         self._undo.put(self._jobs, number, job)
         self._touched[number] = job
         self._rows["jobs"].append((number, key, record.key, record.at, msgspec.json.encode(spec)))
@@ -296,5 +303,5 @@ class _Batch:
             standing.is_done = False
 
 
-def _set_standing(job: ShardJob, standing: Standing) -> None:
+def _set_standing(job: ShardJob, standing: JobStanding) -> None:
     job.standing = standing

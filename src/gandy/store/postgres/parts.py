@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from gandy.errors import StoreError
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch
 from gandy.store.postgres.schema import Schema, make_key
 from gandy.store.postgres.sql import Statements
 
@@ -37,7 +37,7 @@ SWEPT_ROWS: Final = 5_000  # deleted in one transaction
 class Parts:
     """The last part of each family, as far as we know. A foreman that knows an older one may still write to it."""
 
-    def __init__(self, connections: Connections, schema: Schema, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, schema: Schema, sql: Statements) -> None:
         self._connections = connections
         self._schema = schema
         self._sql = sql
@@ -65,6 +65,7 @@ class Parts:
         """Raises: StoreError."""
         await self._write("drop_silent_foremen", {})
         await self._write("trim_ring", {})
+        await self._write("trim_drops", {})
         for family in RULES:
             await self._keep_family(family)
         await self.load()

@@ -1,71 +1,35 @@
 """Reads jobs and tasks of any shard, and converts them to what a store returns. It writes nothing."""
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from gandy.bounds import BROKEN, describe
-from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Counts, Input, JobState, TaskState
-from gandy.core.rows import JobRow, RecoveredJob, Run, TaskRow, is_plain, take_page, weigh_task
+from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Input, JobState, TaskState
+from gandy.core.rows import JobRow, TaskRow, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES, MAX_TASKS
+from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
-from gandy.store.postgres.assemble import Assembler, End
-from gandy.store.postgres.connections import Connection, Connections, fetch, fetch_one
+from gandy.store.postgres.assemble import Assembler, TaskEnd
+from gandy.store.postgres.connections import Connection, DatabaseConnections, fetch, fetch_one
 from gandy.store.postgres.decide import LONGEST_RUN
-from gandy.store.postgres.shard_job import ShardJob, Standing
+from gandy.store.postgres.heads import Head, to_head, to_job
+from gandy.store.postgres.load import Loaded, Loader
+from gandy.store.postgres.ranges import TaskRange, make_range, pick
 from gandy.store.postgres.sql import Statements
-from gandy.store.specs import read_spec, unreadable_spec
 from gandy.store.sqlite_lines import unpack_lines
 
-JOB_COLUMNS: Final = 14  # of a row that makes a JobRow
 FIRST_WINDOW: Final = 1_000  # tasks to look at for a list by states; each further window is a few times as large
 WINDOW_GROWTH: Final = 4
-_FRESH, _PLAIN, _GIVEN, _OTHER = b"\0", b"\1", b"\2", b"\3"  # marks of tasks in a window
-_GIVEN_TASKS: Final = re.compile(_GIVEN)
-_PLAIN_RUNS: Final = re.compile(_PLAIN + b"+")
-
-
-class Head(NamedTuple):
-    """A job, and what is not shown of it."""
-
-    row: JobRow
-    key: int
-    number: int
-    fresh: TaskState
-    shard: int
-    was_done: bool  # it was final once
-
-    @property
-    def tasks(self) -> int:
-        return self.row.spec.tasks
-
-
-class Window(NamedTuple):
-    """Some tasks of a job. `last` is the last task that it is about."""
-
-    rows: list[TaskRow]  # of tasks that are no longer as submitted, in order; plain ones may be left out
-    finished: tuple[Run, ...]  # the plain ones, if so
-    steps: dict[int, int]  # the last step of tasks with more than one
-    marks: bytearray
-    last: int
-
-
-class Loaded(NamedTuple):
-    """A whole job, for users and for its owner."""
-
-    recovered: RecoveredJob
-    job: ShardJob
 
 
 class Reader:
     """Every method that takes a connection expects a snapshot on it."""
 
-    def __init__(self, connections: Connections, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements) -> None:
         self._connections = connections
         self._sql = sql
+        self._loader = Loader(sql)
 
     # Jobs
 
@@ -108,32 +72,14 @@ class Reader:
     # Whole jobs
 
     async def load_job(self, job: JobId) -> Loaded | None:
-        return await self._connections.snapshot(lambda db: self._load_number(db, job))
+        async def work(db: Connection) -> list[Loaded]:
+            found = await fetch_one(db, self._sql["find_key"], {"job": job})
+            return [] if found is None else await self._loader.load(db, found[:1])
 
-    async def _load_number(self, db: Connection, job: JobId) -> Loaded | None:
-        head = await self._find_head(db, job)
-        return None if head is None else await self._load(db, head)
+        return next(iter(await self._connections.snapshot(work)), None)
 
     async def load_shard(self, db: Connection, shard: int) -> list[Loaded]:
-        """The jobs of a shard that are not final, the oldest first."""
-        keys = await fetch(db, self._sql["list_open_jobs"], {"shard": shard})
-        found: list[Loaded] = []
-        for key, _ in keys:
-            row = await fetch_one(db, self._sql["find_by_key"], {"key": key})
-            if row is not None:
-                found.append(await self._load(db, to_head(row)))
-        return found
-
-    async def _load(self, db: Connection, head: Head) -> Loaded:
-        window = await self._read_window(db, head, 0, MAX_TASKS, is_short=True)
-        row = head.row
-        standing = Standing(head.tasks, row.spec.is_open, row.state, row.held, row.changed)
-        standing.counts = [getattr(row.counts, name) for name in Counts.__struct_fields__]
-        standing.fresh, standing.number = head.fresh, head.number
-        standing.is_done, standing.was_done = standing.is_final, head.was_done
-        job = ShardJob(head.key, standing)
-        job.restore(window.rows, window.finished, window.steps)
-        return Loaded(RecoveredJob(row, tuple(window.rows), head.fresh, window.finished), job)
+        return await self._loader.load_shard(db, shard)
 
     # Tasks
 
@@ -154,8 +100,8 @@ class Reader:
         size = limit if states is None else max(limit, FIRST_WINDOW)
         while wanted and len(found) < limit and after < head.tasks:
             is_short = TaskState.FINISHED not in wanted
-            window = await self._read_window(db, head, after, min(after + size, head.tasks), is_short)
-            found += _pick(window, head.fresh, wanted, after, limit - len(found))
+            window = await self._read_range(db, head, after, min(after + size, head.tasks), is_short)
+            found += pick(window, head.fresh, wanted, after, limit - len(found))
             after = window.last
             size *= WINDOW_GROWTH if is_short else 1
             if sum(map(weigh_task, found)) > MAX_PAGE_BYTES:
@@ -185,7 +131,7 @@ class Reader:
             if head is None:
                 return []
             values = {"key": head.key, "after": task - 1, "last": task, "bytes": LAST_INTEGER}
-            ends = [End(*row[:-1]) for row in await fetch(db, self._sql["list_ends"], values)]
+            ends = [TaskEnd(*row[:-1]) for row in await fetch(db, self._sql["list_ends"], values)]
             assembler = await self._read_runs(db, head.key, task - 1, task)
             return list(assembler.make_attempts(task, ends, after))
 
@@ -200,9 +146,9 @@ class Reader:
 
         return unpack_lines(await self._connections.read(work), first, count)
 
-    # Windows
+    # Ranges of tasks
 
-    async def _read_window(self, db: Connection, head: Head, after: int, last: int, is_short: bool) -> Window:
+    async def _read_range(self, db: Connection, head: Head, after: int, last: int, is_short: bool) -> TaskRange:
         """What is known of a range of tasks. If it is short, plain tasks are in runs; else its end may be nearer."""
         last = min(last, head.tasks)
         values = {"key": head.key, "after": after, "last": last, "bytes": MAX_PAGE_BYTES}
@@ -217,11 +163,11 @@ class Reader:
                 values = {"key": head.key, "after": after, "last": last, "bytes": LAST_INTEGER}
                 ends = await fetch(db, self._sql["list_ends"], values)
         assembler = await self._read_runs(db, head.key, after, last)
-        return _make_window(assembler, [End(*row[:-1]) for row in ends], runs, after, last)
+        return make_range(assembler, [TaskEnd(*row[:-1]) for row in ends], runs, after, last)
 
     async def _add_first_ends(self, db: Connection, key: int, ends: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Rows that tasks with other rows have, too: users may change a task that simply finished."""
-        changed = sorted({row[0] for row in ends if row[1] == 1 and row[2] > 0})
+        """Rows that tasks with other rows have, too: users may change a task before or after it simply finished."""
+        changed = sorted({row[0] for row in ends if row[1] < 2})
         if not changed:
             return ends
         values = {"key": key, "tasks": pack_int4s(changed)}
@@ -234,73 +180,7 @@ class Reader:
         return Assembler(claims, begins)
 
 
-def _make_window(assembler: Assembler, ends: list[End], runs: Iterable[Any] | None, after: int, last: int) -> Window:
-    """Without runs, the ends of plain tasks are among the ends."""
-    marks = bytearray(max(0, last - after))
-    assembler.claims.mark(marks, after, _GIVEN)
-    for first, end in runs or ():
-        marks[first - after - 1 : end - after] = _PLAIN * (end - first + 1)
-    rows: dict[int, TaskRow] = {}
-    steps: dict[int, int] = {}
-    for row, step in assembler.make_rows(ends):
-        marks[row.task - after - 1 : row.task - after] = _OTHER
-        rows[row.task] = row
-        if step:
-            steps[row.task] = step
-    for found in _GIVEN_TASKS.finditer(marks):
-        task = found.start() + after + 1
-        if task not in rows:
-            claim = assembler.claims.find_last(task)
-            assert claim is not None
-            rows[task] = assembler.make_given(task, claim, None)
-    finished: tuple[Run, ...] = ()
-    if runs is not None:
-        finished = _take_plain(rows, marks, after)
-    return Window([row for _, row in sorted(rows.items())], finished, steps, marks, last)
-
-
-def _take_plain(rows: dict[int, TaskRow], marks: bytearray, after: int) -> tuple[Run, ...]:
-    """Move tasks that are plain, whatever their rows were, out of the rows."""
-    for task in [task for task, row in rows.items() if is_plain(row)]:
-        del rows[task]
-        marks[task - after - 1 : task - after] = _PLAIN
-    return tuple(
-        (TaskNumber(found.start() + after + 1), TaskNumber(found.end() + after))
-        for found in _PLAIN_RUNS.finditer(marks)
-    )
-
-
-def _pick(window: Window, fresh: TaskState, wanted: frozenset[TaskState], after: int, limit: int) -> list[TaskRow]:
-    """The rows of a window in some states, those of tasks as submitted included."""
-    rows = [row for row in window.rows if row.state in wanted]
-    if fresh not in wanted:
-        return rows[:limit]
-    new: list[TaskRow] = []
-    place = window.marks.find(_FRESH)
-    while place >= 0 and len(new) < limit:
-        new.append(TaskRow(TaskNumber(place + after + 1), fresh, 0))
-        place = window.marks.find(_FRESH, place + 1)
-    return sorted([*rows, *new], key=lambda row: row.task)[:limit]
-
-
 def _add_result(row: TaskRow, result: bytes) -> TaskRow:
     if row.ending is None or not result:
         return row
     return replace(row, ending=replace(row.ending, result=bytes(result)))
-
-
-def to_head(row: tuple[Any, ...]) -> Head:
-    key, number, fresh, shard, was_done = row[JOB_COLUMNS:]
-    return Head(to_job(row), key, number, TaskState(fresh), shard, was_done)
-
-
-def to_job(row: tuple[Any, ...]) -> JobRow:
-    job, text, submitted, state, held, tasks, is_open, changed, *counts = row[:JOB_COLUMNS]
-    problem = ""
-    try:
-        spec = read_spec(text)
-    except BROKEN as error:
-        spec, problem = unreadable_spec(tasks), describe(error)
-    if spec.is_open:
-        spec = replace(spec, tasks=tasks, is_open=is_open)
-    return JobRow(job, spec, JobState(state), held, submitted, changed, Counts(*counts), problem)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gandy.errors import StoreError
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.explain import Locked
 from gandy.store.postgres.sql import Statements
 
@@ -40,7 +40,7 @@ def make_key(part: int, serial: int) -> int:
 class Schema:
     """The tables of one crew."""
 
-    def __init__(self, connections: Connections, sql: Statements) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements) -> None:
         self._connections = connections
         self._sql = sql
         self._name = connections.url.schema
@@ -53,8 +53,7 @@ class Schema:
 
     async def _look(self, db: Connection) -> int:
         """The version of our tables, 0 if there are none."""
-        values = {"table": f"{self._name}.version", "schema": self._name}
-        found = await fetch_one(db, self._sql["look_at_database"], values)
+        found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
         has_tables, _, server, encoding, durability, is_standby = found
         self._check_server(server, encoding, is_standby)
@@ -95,8 +94,7 @@ class Schema:
             await self._add_part(db, family, 1)
 
     async def _make_schema(self, db: Connection) -> None:
-        values = {"table": f"{self._name}.version", "schema": self._name}
-        found = await fetch_one(db, self._sql["look_at_database"], values)
+        found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
         if not found[1]:  # only if need be: the user may have no right to make one
             await db.execute(f'CREATE SCHEMA "{self._name}"')

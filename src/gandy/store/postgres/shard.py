@@ -15,11 +15,12 @@ from gandy.errors import OutcomeUnknown, ShardLost, StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.law import check
 from gandy.store.postgres.arrays import PackedArray, pack_byteas, pack_float8s, pack_int4s, pack_int8s
-from gandy.store.postgres.connections import Connection, Connections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
 from gandy.store.postgres.decide import Decided, Rows, Shard, list_meant
 from gandy.store.postgres.explain import Disconnected
+from gandy.store.postgres.load import Loaded
 from gandy.store.postgres.parts import Parts
-from gandy.store.postgres.read import Loaded, Reader
+from gandy.store.postgres.read import Reader
 from gandy.store.postgres.schema import make_key
 from gandy.store.postgres.sql import Statements
 
@@ -33,7 +34,7 @@ COLUMNS: Final[Mapping[str, tuple[Pack, ...]]] = {
     "begins": (pack_int8s, pack_int4s, pack_int4s, pack_int4s),
     "ends": (pack_int8s, pack_int4s, pack_int4s, pack_int4s, pack_float8s, pack_byteas),
     "steps": (pack_int8s, *[pack_int4s] * 4, pack_float8s, pack_float8s, pack_int4s, pack_int4s, pack_byteas),
-    "results": (pack_int8s, pack_int4s, pack_int4s, pack_float8s, pack_byteas),
+    "results": (pack_int8s, pack_int4s, pack_int4s, pack_float8s, pack_byteas, pack_int4s),
     "lines": (pack_int8s, pack_int4s, pack_byteas),
     "uploads": (pack_int8s,),
     "uploaded": (pack_int8s,),
@@ -62,7 +63,7 @@ class _Pending(NamedTuple):
 class PostgresStore:
     """All methods may be called while others run, but for `commit`, of which there is one at a time."""
 
-    def __init__(self, connections: Connections, sql: Statements, parts: Parts, lease: Lease) -> None:
+    def __init__(self, connections: DatabaseConnections, sql: Statements, parts: Parts, lease: Lease) -> None:
         self._connections = connections
         self._sql = sql
         self._parts = parts

@@ -24,7 +24,7 @@ MANY: Final = 255  # in place of an attempt's number: it is in a dictionary
 SPARE: Final = 1_024  # tasks for which there is room in advance
 
 
-class Standing:
+class JobStanding:
     """A job as a whole. `number` counts what was appended about it."""
 
     __slots__ = ("changed", "counts", "fresh", "held", "is_done", "is_open", "number", "state", "tasks", "was_done")
@@ -41,8 +41,8 @@ class Standing:
         self.is_done = False  # as the tables `done` and `reopened` say
         self.was_done = False  # there is a row in `done`
 
-    def copy(self) -> "Standing":
-        other = Standing(self.tasks, self.is_open, self.state, self.held, self.changed)
+    def copy(self) -> "JobStanding":
+        other = JobStanding(self.tasks, self.is_open, self.state, self.held, self.changed)
         other.fresh, other.counts, other.number = self.fresh, [*self.counts], self.number
         other.is_done, other.was_done = self.is_done, self.was_done
         return other
@@ -56,7 +56,7 @@ class Standing:
 class ShardJob:
     """Changes are noted in `undo`, which the caller gives for each commit."""
 
-    def __init__(self, key: int, standing: Standing) -> None:
+    def __init__(self, key: int, standing: JobStanding) -> None:
         self.key = key
         self.standing = standing
         self._codes = bytearray(1)  # by task; place 0 is no task

@@ -16,7 +16,7 @@ from gandy.worker.running_task import RunningTask
 NOTHING: Final = Want()
 
 
-class TaskQueue:
+class ShardQueue:
     """One for each conversation. The scheduler of the worker moves tasks through all of them."""
 
     def __init__(self, side: WorkerSide, inputs: FunctionInputs, begun: BegunReporter) -> None:
