@@ -75,10 +75,15 @@ class MemoryCrew:
 
     async def seize(self, me: str, seen: Lease) -> Lease | None:
         self.check()
-        return self._set(replace(seen, owner=me, epoch=seen.epoch + 1)) if self.holds(seen) else None
+        is_renewed = seen.seconds_left < 0 and self._leases[seen.shard][1] > time.monotonic()
+        return None if is_renewed else self._change_owner(seen, me)
 
     async def hand_over(self, mine: Lease, heir: str) -> bool:
-        return await self.seize(heir, mine) is not None
+        self.check()
+        return self._change_owner(mine, heir) is not None
+
+    def _change_owner(self, seen: Lease, heir: str) -> Lease | None:
+        return self._set(replace(seen, owner=heir, epoch=seen.epoch + 1)) if self.holds(seen) else None
 
     async def retire(self, mine: Lease) -> bool:
         self.check()

@@ -73,7 +73,7 @@ class SimCrewStore:
         return await self._connection.do(lambda: self._database.do_take_new(me))
 
     async def seize(self, me: str, seen: Lease) -> Lease | None:
-        return await self._connection.do(lambda: self._database.do_change_owner(seen, me))
+        return await self._connection.do(lambda: self._database.do_seize(seen, me))
 
     async def hand_over(self, mine: Lease, heir: str) -> bool:
         return await self._connection.do(lambda: self._database.do_change_owner(mine, heir)) is not None

@@ -242,6 +242,19 @@ class Database:
         row.owner, row.epoch, row.taken = owner, row.epoch + 1, self.now
         return self._read_lease(shard, row)
 
+    def do_seize(self, seen: Lease, me: str) -> Lease | None:
+        """A lease that had expired may have been renewed since."""
+        row = self.shards.get(seen.shard)
+        if (
+            seen.owner
+            and seen.seconds_left <= 0
+            and row is not None
+            and self._read_lease(seen.shard, row).seconds_left > 0
+        ):
+            self._laws.seen["lease renewed in time"] += 1
+            return None
+        return self.do_change_owner(seen, me)
+
     def do_change_owner(self, seen: Lease, heir: str) -> Lease | None:
         if not self.owns(seen):
             return None

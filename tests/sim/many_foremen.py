@@ -38,7 +38,7 @@ from gandy.testing.simulation import Simulation
 
 HORIZON: Final = 10.0  # seconds in which clients want something new
 CLEAR: Final = 12.0  # seconds, then nothing fails any more
-MAX_SECONDS: Final = 150.0  # by then all work must have ended
+MAX_SECONDS: Final = 400.0  # by then all work must have ended: some crews have one slot, and tasks of many seconds
 TICK: Final = 0.25  # seconds between two faults
 CALM_TICK: Final = 0.5
 RELEASE_PERIOD: Final = 5.0  # seconds until a user releases a job again that is still held

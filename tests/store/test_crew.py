@@ -125,6 +125,16 @@ def test_foremen_that_are_long_gone_are_forgotten(crew: Crew) -> None:
 # Shards
 
 
+def test_a_lease_that_was_renewed_in_time_is_not_seized_unless_its_owner_is_known_to_be_dead(crew: Crew) -> None:
+    crew.beat(crew.me)
+    lease = crew.run(crew.database.take_new(crew.me.id))
+    crew.age(crew.me, 60.0)
+    seen = crew.beat(crew.other)[lease.shard]
+    crew.beat(crew.me)
+    assert crew.run(crew.database.seize(crew.other.id, seen)) is None
+    assert crew.run(crew.database.seize(crew.other.id, crew.beat(crew.other)[lease.shard])) is not None
+
+
 def test_only_one_of_many_foremen_seizes_a_shard(crew: Crew) -> None:
     lease = crew.run(crew.database.take_new(crew.me.id))
 

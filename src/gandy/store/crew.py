@@ -36,7 +36,8 @@ class CrewStore(Protocol):
         """Take a shard that has no owner and no jobs, or make one."""
 
     async def seize(self, me: str, seen: Lease) -> Lease | None:
-        """Take over a shard from the owner that a view showed. None: another foreman was quicker."""
+        """Take over a shard from the owner that a view showed. None: another foreman was quicker, or a lease that had
+        expired was renewed since."""
 
     async def hand_over(self, mine: Lease, heir: str) -> bool:
         """Make another foreman the owner of our shard. False: it was ours no longer."""

@@ -102,13 +102,14 @@ class PostgresCrew:
             return Lease(found[0], found[1], me, LEASE_SECONDS)
 
     async def seize(self, me: str, seen: Lease) -> Lease | None:
-        return await self._change_owner(seen, me)
+        return await self._change_owner(seen, me, has_expired=seen.seconds_left <= 0)
 
     async def hand_over(self, mine: Lease, heir: str) -> bool:
-        return await self._change_owner(mine, heir) is not None
+        return await self._change_owner(mine, heir, has_expired=False) is not None
 
-    async def _change_owner(self, seen: Lease, heir: str) -> Lease | None:
-        values = {"shard": seen.shard, "epoch": seen.epoch, "owner": seen.owner, "heir": heir}
+    async def _change_owner(self, seen: Lease, heir: str, has_expired: bool) -> Lease | None:
+        values: dict[str, object] = {"shard": seen.shard, "epoch": seen.epoch, "owner": seen.owner, "heir": heir}
+        values |= {"has_expired": has_expired, "lease": LEASE_SECONDS}
         found = await self._connections.write(lambda db: fetch_one(db, self._sql["change_owner"], values))
         return None if found is None else Lease(seen.shard, found[0], heir, LEASE_SECONDS)
 
