@@ -36,7 +36,7 @@ TABLES = (
         "W8: durable queues on PostgreSQL",
         count=5_000,
         note="No-op tasks, two workers, one server for all. Each task is submitted on its own. CPU is told for each "
-        f"kind of process; `alone` is the median of {ALONE} tasks one at a time, until the client knows that it is done.",
+        f"kind of process; `alone` is the median of {ALONE} tasks one at a time, until the client knows of its end.",
     ),
     make_table(
         "durable_batches",
