@@ -4,18 +4,17 @@ A client connects again when its link breaks. Requests without an answer are the
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
 from tests.sim.actors import Actor
-from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law, Laws, require
-from tests.sim.network import LinkEnd
+from tests.sim.network import End, LinkEnd, Wire
 from tests.sim.serving import STREAMED
 from tests.sim.shared_clock import Clock
 
-from gandy.client.conversation import Conversation, ForemanReady, Replied
+from gandy.client.conversation import Conversation, ForemanReady, Happened, Replied
 from gandy.core import requests as ask
 from gandy.core.model import JobSpec
 from gandy.errors import GandyError
@@ -37,6 +36,13 @@ ENDINGS: Final = {
 OnAnswer = Callable[[ask.Answer], None]
 
 
+class Gate(Protocol):
+    """Where a client connects."""
+
+    def connect(self, peer: End) -> Wire | None:
+        """A link; None: no foreman answers."""
+
+
 class PendingCall(Struct):
     """A call that has not ended."""
 
@@ -50,7 +56,7 @@ class PendingCall(Struct):
 class Client(Actor):
     """Keeps a link, and knows which answers it waits for."""
 
-    def __init__(self, simulation: Simulation, program: ForemanProgram, laws: Laws, name: str, clock: Clock) -> None:
+    def __init__(self, simulation: Simulation, program: Gate, laws: Laws, name: str, clock: Clock) -> None:
         super().__init__(simulation, name)
         self.laws = laws
         self.clock = clock
@@ -117,8 +123,11 @@ class Client(Actor):
                 case Replied(number, answer):
                     require(number in self._asked, Law.ANSWERED, f"request {number} of {self.name} is answered again")
                     self._asked.pop(number)(answer)
-                case _:
-                    pass
+                case Happened():
+                    self.on_event(event)
+
+    def on_event(self, event: Happened) -> None:
+        """An event came that a request asked for."""
 
     def _flush(self) -> None:
         self._write(self._conversation.data_to_send())
@@ -233,7 +242,7 @@ class Submission(Struct):
 class JobClient(Client):
     """A client that has jobs."""
 
-    def __init__(self, simulation: Simulation, program: ForemanProgram, laws: Laws, name: str, clock: Clock) -> None:
+    def __init__(self, simulation: Simulation, program: Gate, laws: Laws, name: str, clock: Clock) -> None:
         super().__init__(simulation, program, laws, name, clock)
         self.submissions: list[Submission] = []
         self._uploads = 0

@@ -4,7 +4,7 @@ Only `TABLES` asks the foreman itself, whose tables must agree after every step.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -42,6 +42,12 @@ class Law(StrEnum):
     PROTOCOL = "no peer breaks the protocol, and none is refused"
     SILENCE = "no worker is cut for silence that spoke"
     TIME = "nothing begins before its time"
+    FENCE = "one process at a time commits for a shard, and none after it lost the shard"
+    SPEECH = "a foreman says nothing for a shard that it lost, once workers know of the new owner"
+    GRACE = "no attempt is lost while its worker is there"
+    KEYED = "a job that is submitted again, anywhere, is the same job"
+    OWNED = "every shard has an owner that is there"
+    BUG = "no process has a bug"
     PATIENCE = "the foreman waits no longer than it promises"
 
 
@@ -88,6 +94,7 @@ class Laws:
         self.failures: Counter[TaskKey] = Counter()  # attempts that failed by themselves
         self.calls: dict[bytes, CallNote] = {}  # by token
         self.seen: Counter[str] = Counter()  # what has happened, so that tests can check what was tried
+        self.is_there: Callable[[str], bool] = lambda _worker: False  # whether a worker is there that was not away long
         self._successes: dict[TaskKey, str] = {}  # with the worker of the last one
 
     # The foreman
@@ -139,6 +146,8 @@ class Laws:
 
     def _on_claimed(self, worker: str, attempt: AttemptKey) -> None:
         require(attempt not in self.claimed, Law.ONCE, f"{attempt} is claimed again")
+        before = attempt._replace(attempt=attempt.attempt - 1)
+        require(before in self.ended or before.attempt == 0, Law.ONCE, f"{attempt} begins, and {before} has not ended")
         require(attempt.task_key not in self.finished, Law.ONCE, f"{attempt} begins, and the task has finished")
         self.claimed[attempt] = worker
 
@@ -151,6 +160,8 @@ class Laws:
         self.failures[attempt.task_key] += record.ending.exit_code == 1
         if record.ending.cause is Cause.WORKER_LOST:
             self.lost.add(attempt)
+            worker = self.claimed[attempt]
+            require(not self.is_there(worker), Law.GRACE, f"{attempt} is lost, and {worker} is there")
         if record.state is TaskState.FINISHED:
             self.finished.add(attempt.task_key)
 

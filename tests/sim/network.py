@@ -3,6 +3,7 @@
 It owns what is under way. An end notices a break late, and not at the same moment as the other.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final, Protocol
@@ -16,6 +17,10 @@ from gandy.testing.simulation import Simulation
 
 KEEPALIVE: Final = 25.0  # seconds until the kernel notices a link that is dead in some direction
 MAX_NOTICE: Final = 0.02  # seconds until an end notices a link that is broken in the ordinary way
+RETRANSMISSION: Final = 0.2  # seconds until the kernel tries again to reach a machine that it is cut off from
+
+Sites = tuple[str, str]  # the machines at both ends of a link: the peer's, the foreman's
+ANYWHERE: Final = ("", "")
 
 
 class LinkFaults(Struct, frozen=True):
@@ -66,9 +71,10 @@ class LinkEnd:
 class _Socket:
     """One end, and what it has written that has not arrived."""
 
-    def __init__(self, end: End, role: Role) -> None:
+    def __init__(self, end: End, role: Role, path: Sites) -> None:
         self.end = end
         self.role = role
+        self.path = path  # from this machine to the other
         self.other: _Socket
         self.is_open = True
         self.data = bytearray()
@@ -84,14 +90,22 @@ class Network:
         self.faults = faults
         self.transcript: list[str] | None = None
         self.watch: Callable[[Wire], Iterable[Watcher]] = lambda _wire: ()  # makes the watchers of a v2 link
+        self.cuts: set[tuple[str, str]] = set()  # machines from which nothing reaches another one
         self._count = 0
+        self._counts: Counter[Sites] = Counter()  # of links between machines that have names
 
-    def connect(self, peer: End, foreman: End, is_watched: bool = True) -> "Wire":
-        self._count += 1
-        wire = Wire(self, f"wire{self._count}", peer, foreman)
+    def connect(self, peer: End, foreman: End, is_watched: bool = True, sites: Sites = ANYWHERE) -> "Wire":
+        wire = Wire(self, self._choose_name(sites), peer, foreman, sites)
         if is_watched:
             wire.watchers = tuple(self.watch(wire))
         return wire
+
+    def _choose_name(self, sites: Sites) -> str:
+        if sites == ANYWHERE:
+            self._count += 1
+            return f"wire{self._count}"
+        self._counts[sites] += 1
+        return f"{sites[0]} to {sites[1]} {self._counts[sites]}"
 
     def note(self, text: str) -> None:
         if self.transcript is not None:
@@ -101,17 +115,18 @@ class Network:
 class Wire:
     """One TCP connection between a peer and the foreman."""
 
-    def __init__(self, network: Network, name: str, peer: End, foreman: End) -> None:
+    def __init__(self, network: Network, name: str, peer: End, foreman: End, sites: Sites = ANYWHERE) -> None:
         self.name = name
         self._network = network
         self._simulation = network.simulation
         self._random = Random(f"{network.simulation.seed} {name}")
         self.watchers: tuple[Watcher, ...] = ()
-        self._peer = _Socket(peer, Role.WORKER)
-        self._foreman = _Socket(foreman, Role.FOREMAN)
+        self._peer = _Socket(peer, Role.WORKER, sites)
+        self._foreman = _Socket(foreman, Role.FOREMAN, sites[::-1])
         self._peer.other, self._foreman.other = self._foreman, self._peer
         self.is_broken = False
         self.heard = network.simulation.now  # when the foreman got the last bytes
+        self.epoch = 0  # of the foreman's lease, in a crew with many foremen
 
     def write_up(self, data: bytes) -> None:
         self._write(self._peer, data)
@@ -139,6 +154,10 @@ class Wire:
     def _arrive(self, sender: _Socket) -> None:
         sender.is_moving = False
         if self.is_broken or sender.is_dead or not sender.other.is_open:
+            return
+        if sender.path in self._network.cuts:
+            sender.is_moving = True
+            self._simulation.call_later(RETRANSMISSION, lambda: self._arrive(sender))
             return
         faults, chance = self._network.faults, self._random
         if faults.cut and chance.random() < faults.cut:
@@ -173,6 +192,13 @@ class Wire:
             sender.data.clear()
         self._simulation.call_later(KEEPALIVE, self.cut)
 
+    def vanish(self, by_foreman: bool) -> None:
+        """The machine of one end is gone without a word. The other end learns it from the kernel, much later."""
+        socket = self._foreman if by_foreman else self._peer
+        socket.is_open = False
+        socket.is_dead = socket.other.is_dead = True
+        self._hang_up_later(socket.other, KEEPALIVE)
+
     def cut(self) -> None:
         """What is in flight is lost. Each end notices a moment later."""
         if not self.is_broken:
@@ -200,6 +226,8 @@ class Wire:
         self._simulation.call_later(delay, lambda: self._hang_up(socket))
 
     def _hang_up(self, socket: _Socket) -> None:
-        if socket.is_open:
+        if socket.is_open and socket.other.path in self._network.cuts:
+            self._hang_up_later(socket, RETRANSMISSION)
+        elif socket.is_open:
             socket.is_open = False
             socket.end.on_cut()

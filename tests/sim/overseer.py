@@ -1,9 +1,11 @@
 """Checks a simulated crew now and then, and at its end: what waits too long, what has not ended, what was kept."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from tests.sim.clients import OpenJob, Submission
-from tests.sim.laws import Law, require
+from tests.sim.clients import JobClient, OpenJob, Submission
+from tests.sim.laws import Law, Laws, require
 from tests.sim.roundrobin_peers import find_unended
 from tests.waiting import run_sync
 
@@ -11,7 +13,8 @@ from gandy.core.model import FINAL_JOB_STATES
 from gandy.core.reactor import LONGEST_REFUSAL_PAUSE
 from gandy.core.workers import PING_PONG
 from gandy.doors.roundrobin.door import RoundRobinDoor
-from gandy.ids import TaskNumber
+from gandy.ids import JobId, TaskNumber
+from gandy.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from tests.sim.crew import Crew
@@ -100,28 +103,34 @@ class Overseer:
 
     def check_end(self) -> None:
         crew = self._crew
-        rows = {row.spec.name: row for row in run_sync(crew.disk.store.list_jobs(None, 1_000, None))}
-        for client in crew.clients:
-            for submission in client.submissions:
-                _check_submission(submission, submission.spec.name in rows)
-        for row in rows.values():
-            require(row.state in FINAL_JOB_STATES, Law.ENDS, f"job {row.job} is {row.state.name}")
-            tasks = [(row.job, TaskNumber(task)) for task in range(1, row.spec.tasks + 1)]
-            crew.laws.check_attempts(row.job, tasks, row.spec.retries)
-        for open_job in crew.wishes.open_jobs:
-            self._check_inputs(open_job)
+        check_end(crew.disk.store, crew.clients, crew.wishes.open_jobs, crew.laws)
         for wire, referee in crew.watched:
             require(wire.is_broken or not referee.owed, Law.PROTOCOL, f"a RESET dropped {referee.owed} on {wire.name}")
 
-    def _check_inputs(self, open_job: OpenJob) -> None:
-        job = open_job.job
-        if job is not None and open_job.is_closed and job not in self._crew.laws.excused:
-            row = run_sync(self._crew.disk.store.find_job(job))
-            is_whole = row is not None and (row.spec.tasks, row.spec.is_open) == (open_job.tasks, False)
-            require(is_whole, Law.KEPT, f"job {job} of {open_job.tasks} tasks is {row}")
-            lines = run_sync(self._crew.disk.store.read_lines(job, TaskNumber(1), open_job.tasks + 1))
-            expected = [b"%d" % number for number in range(1, open_job.tasks + 1)]
-            require(lines == expected, Law.KEPT, f"job {job} has the inputs {lines}")
+
+def check_end(store: MemoryStore, clients: Iterable[JobClient], open_jobs: Iterable[OpenJob], laws: Laws) -> None:
+    """All jobs are final, and all that clients were told is so."""
+    rows = run_sync(store.list_jobs(None, 1_000, None))
+    names = Counter(row.spec.name for row in rows)
+    require(len(rows) == len(names), Law.KEYED, f"several jobs have one name: {names.most_common(1)}")
+    for submission in (submission for client in clients for submission in client.submissions):
+        _check_submission(submission, submission.spec.name in names)
+    for row in rows:
+        require(row.state in FINAL_JOB_STATES, Law.ENDS, f"job {row.job} is {row.state.name}")
+        tasks = [(row.job, TaskNumber(task)) for task in range(1, row.spec.tasks + 1)]
+        laws.check_attempts(row.job, tasks, row.spec.retries)
+    for open_job in open_jobs:
+        if open_job.job is not None and open_job.is_closed and open_job.job not in laws.excused:
+            _check_inputs(store, open_job.job, open_job.tasks)
+
+
+def _check_inputs(store: MemoryStore, job: JobId, tasks: int) -> None:
+    row = run_sync(store.find_job(job))
+    is_whole = row is not None and (row.spec.tasks, row.spec.is_open) == (tasks, False)
+    require(is_whole, Law.KEPT, f"job {job} of {tasks} tasks is {row}")
+    lines = run_sync(store.read_lines(job, TaskNumber(1), tasks + 1))
+    expected = [b"%d" % number for number in range(1, tasks + 1)]
+    require(lines == expected, Law.KEPT, f"job {job} has the inputs {lines}")
 
 
 def _check_submission(submission: Submission, is_there: bool) -> None:

@@ -26,7 +26,7 @@ from tests.store.builders import (
     tasks_added,
     tasks_set,
 )
-from tests.store.test_side_by_side import next_record
+from tests.store.chance import next_record
 
 from gandy.core.model import JobState, PythonSpec, TaskState
 from gandy.core.records import JobAdded

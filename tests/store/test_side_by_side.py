@@ -23,6 +23,7 @@ from tests.store.builders import (
     tasks_added,
     tasks_set,
 )
+from tests.store.chance import SETTABLE, next_record
 
 from gandy.core.model import GIVEN_STATES, Counts, JobState, TaskState
 from gandy.core.records import Claimed, JobAdded, Record, ResultsDropped
@@ -40,7 +41,6 @@ tasks = st.integers(0, 6)
 attempts = st.integers(0, 4)
 times = st.integers(0, 100).map(float)
 few = st.integers(0, 3)
-SETTABLE = tuple(state for state in TaskState if state not in GIVEN_STATES)
 given = st.sampled_from(sorted(GIVEN_STATES))
 settable = st.sampled_from(SETTABLE)
 task_filters = st.none() | st.sets(st.sampled_from(TaskState))
@@ -74,26 +74,6 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.builds(set_some, settable, st.lists(tasks, max_size=3), jobs, times),
     st.builds(job_set, state=st.sampled_from(JobState), job=jobs, held=st.booleans(), at=times),
 )
-
-
-def next_record(row: TaskRow, job: int, random: Random) -> Record:
-    """What may well happen to a task next, or, now and then, what should not."""
-    task, state, at = row.task, random.choice(SETTABLE), float(random.randint(0, 100))
-    attempt = row.attempt + random.choice((0, 0, 0, 0, 0, 0, -1, 1))
-    before = row.state if row.state in GIVEN_STATES and random.random() < 0.9 else TaskState.RUNNING
-    claim = claimed(task, attempt + 1, job, at=at, state=random.choice(sorted(GIVEN_STATES)))
-    begin = began(task, attempt, job, at=at)
-    let_wait = tasks_set(TaskState.WAITING, task, job=job, at=at)
-    ends = (
-        ended(TaskState.WAITING, task, attempt, job, at=at, due=at, failures=1, result=b"error", before=before),
-        ended(state, task, attempt, job, at=at, crashes=1, result=b"%d of %d" % (task, job), before=before),
-    )
-    anything = (claim, begin, let_wait, *ends, tasks_set(state, task, job=job, at=at), tasks_set(state, job=job, at=at))
-    if random.random() < 0.3:
-        return random.choice(anything)
-    if row.state in GIVEN_STATES:
-        return random.choice((begin, *ends))
-    return claim if row.state is TaskState.WAITING else let_wait
 
 
 class SideBySide(RuleBasedStateMachine):

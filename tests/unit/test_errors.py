@@ -5,7 +5,10 @@ from gandy.errors import (
     ErrorCode,
     GandyError,
     LocalProtocolError,
+    NothingListens,
+    OutcomeUnknown,
     RemoteProtocolError,
+    ShardLost,
     WorkerLost,
     name_code,
 )
@@ -40,3 +43,14 @@ def test_a_call_that_found_no_worker_or_lost_it_is_worth_a_retry() -> None:
     assert Busy("full").retryable
     assert WorkerLost("gone").retryable
     assert not CallError("no").retryable
+
+
+def test_a_foreman_that_does_not_run_is_named_by_all_its_places() -> None:
+    error = NothingListens(("unix:/a", "tcp://b:1"), "start one")
+    assert str(error) == "no foreman is running at unix:/a or tcp://b:1; start one"
+    assert error.retryable
+
+
+def test_a_commit_whose_outcome_is_unknown_is_tried_again() -> None:
+    assert OutcomeUnknown("the answer was lost").retryable
+    assert not ShardLost("another foreman owns it").retryable

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from gandy.progress import ProgressBar
 from gandy.store import describe_store, make_lone_store
 from gandy.store.copying import Progress, copy_jobs
 from gandy.terminal.exits import make_epilog
@@ -37,11 +38,7 @@ def copy(source: str, target: str, output: Format) -> None:
     With --output json, one object is printed, with the keys from, to, jobs, tasks and unreadable (numbers of jobs that
     cannot be read, and were not copied). With --output quiet, only the number of jobs is printed.
     """
-    stores = make_lone_store(source), make_lone_store(target)
-    is_shown = sys.stderr.isatty() and output != "quiet"
-    done = asyncio.run(copy_jobs(*stores, _show if is_shown else _ignore))
-    if is_shown:
-        click.echo(err=True)
+    done = _copy(source, target, is_shown=sys.stderr.isatty() and output != "quiet")
     if done.unreadable:
         numbers = ", ".join(map(str, done.unreadable))
         say(f"gandy: these jobs cannot be read, and were not copied: {numbers}", err=True)
@@ -60,11 +57,9 @@ def copy(source: str, target: str, output: Format) -> None:
     )
 
 
-def _show(progress: Progress) -> None:
-    jobs, tasks = format_count(progress.jobs), format_count(progress.tasks)
-    whole = f"{format_count(progress.all_jobs)} jobs, {format_count(progress.all_tasks)} tasks"
-    click.echo(f"\r{jobs} jobs, {tasks} tasks of {whole}", nl=False, err=True)
-
-
-def _ignore(progress: Progress) -> None:
-    """Without a terminal, progress is not shown."""
+def _copy(source: str, target: str, is_shown: bool) -> Progress:
+    stores = make_lone_store(source), make_lone_store(target)
+    if not is_shown:
+        return asyncio.run(copy_jobs(*stores, lambda _progress: None))
+    with ProgressBar() as bar:
+        return asyncio.run(copy_jobs(*stores, lambda now: bar.show("copied", now.tasks, now.all_tasks)))

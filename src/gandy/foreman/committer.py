@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from gandy.clocks import read_monotonic
 from gandy.core.effects import Effect, Reply, Send
 from gandy.core.foreman import Batch, Foreman
+from gandy.core.link_tasks import Inputs
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
@@ -97,12 +98,11 @@ class Committer:
             next_commit = read_monotonic() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
             try:
                 lost = await self._commit(batch)
-                await self._shard.hold()
+                await self._perform(batch, lost)
             except ShardLost as error:
                 log.warning("%s", error)
                 self._shard.on_lost()
                 return
-            await self._perform(batch, lost)
             self._foreman.links.flush()
             if self._foreman.has_work:
                 self.wake()
@@ -145,6 +145,19 @@ class Committer:
                 return lost
         return frozenset()
 
+    async def _find_inputs(self, sends: list[Send]) -> tuple[Inputs, dict[AttemptKey, str]]:
+        """As `InputCache.find`. While the store does not answer, tasks wait for it."""
+        while True:
+            try:
+                found = await self._inputs.find(sends)
+            except StoreError as error:
+                self._note_trouble(error)
+                self.standing.is_stuck = True
+                await asyncio.sleep(STORE_RETRY)
+            else:
+                self.standing.is_stuck = False
+                return found
+
     def _note_trouble(self, error: StoreError) -> None:
         if str(error) != self.standing.trouble:
             log.error("the store has a problem, and no new work is accepted: %s", error)
@@ -171,10 +184,12 @@ class Committer:
             reply.token.refuse(StoreError(f"it is done when the store works again: {error}", error.retryable))
 
     async def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
-        now = self._clock.now()
+        """Raises: ShardLost."""
         self._foreman.reactor.on_claims_lost(lost)
         self._inputs.note(batch.records)
-        inputs, unreadable = await self._inputs.find(batch.sends)
+        inputs, unreadable = await self._find_inputs(batch.sends)
+        await self._shard.hold()  # last: nothing may take time between this and what is sent
+        now = self._clock.now()
         sends: list[Send] = batch.sends
         if unreadable:
             log.error("tasks fail because the store cannot read what they need: %s", next(iter(unreadable.values())))

@@ -30,8 +30,8 @@ class Crew(Protocol):
 
     def on_shard_lost(self, shard: int) -> None: ...
 
-    async def look(self) -> None:
-        """Look at the database now. Raises: StoreError."""
+    async def refresh(self) -> None:
+        """Read `view` again. Raises: StoreError."""
 
     def nudge(self) -> None:
         """Look at the database soon."""
@@ -95,11 +95,11 @@ class CrewShard:
 
     async def _has_left(self, foreman: str) -> bool:
         """True if no foreman has this id or name any more: if it was asked to leave before, it has."""
-        await self._crew.look()
+        await self._crew.refresh()
         return all(foreman not in (each.id, each.name) for each in self._crew.view.foremen)
 
     async def _list_foremen(self) -> ask.ForemanList:
-        await self._crew.look()
+        await self._crew.refresh()
         view = self._crew.view
         found = await self.ask_all(ask.GetStatus(is_local=True))
         jobs = {each.shard: each.jobs for each in found if isinstance(each, ask.ForemanStatus)}

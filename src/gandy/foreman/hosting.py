@@ -6,11 +6,11 @@ It takes a shard at its start, takes over those of foremen that are gone, and ha
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
@@ -38,7 +38,7 @@ from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.other_foremen import OtherForemen
 from gandy.foreman.server import Server
-from gandy.moments import Monotonic
+from gandy.moments import LONG_AGO, Monotonic
 from gandy.reach import Reach
 from gandy.store.base import Store
 from gandy.store.crew import CrewStore
@@ -85,23 +85,23 @@ class Hosting:
         self._on_drained = on_drained
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
+        self._asked = LONG_AGO  # when the last beat began
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
         self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
         self.on_ring_version: Callable[[int], None] = lambda _version: None  # of the keyring, as the database has it
-        self._spreading: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # The loop
 
     async def start(self, make_server: MakeServer) -> Server:
         """Take a shard, and return its server. Raises: StoreError, ConfigError."""
         self._make_server = make_server
+        asked = read_monotonic()
         lease = await self._crew.take_new(self.me.id)
         self.own = lease.shard
-        hosted = await self._host(lease)
-        hosted.guard.renew(read_monotonic())
-        return hosted.server
+        return (await self._host(lease, asked)).server
 
     async def run(self) -> None:
         """Renew our leases, and follow what other foremen do. Runs until cancelled."""
@@ -126,8 +126,14 @@ class Hosting:
                 await self._beat()
             self._announce()
 
+    async def refresh(self) -> None:
+        """Renew our leases, and read all the rest. What follows from it is left to `run`: a server that has lost its
+        shard is stopped there, and cannot be stopped by one of its own coroutines. Raises: StoreError."""
+        async with self._looking:
+            await self._beat()
+
     async def _beat(self) -> None:
-        asked = read_monotonic()
+        asked = self._asked = read_monotonic()
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
         self._others.on_view(self.view)
@@ -150,7 +156,7 @@ class Hosting:
             return bool(lost)
         given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
         for lease in given:
-            await self._try_to_host(lease)
+            await self._try_to_host(lease, self._asked)
         steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
         done = [await self._perform(step) for step in steps]
         return bool(lost or given or any(done))
@@ -159,10 +165,11 @@ class Hosting:
         """True if it has changed something."""
         match step:
             case Seize(seen):
+                asked = read_monotonic()
                 lease = await self._crew.seize(self.me.id, seen)
                 if lease is not None:
                     log.info("taking over shard %d from %s", lease.shard, seen.owner or "no foreman")
-                    await self._try_to_host(lease)
+                    await self._try_to_host(lease, asked)
                 return lease is not None
             case HandOver(shard, heir):
                 await self._hand_over(shard, heir)
@@ -177,19 +184,19 @@ class Hosting:
 
     # Shards
 
-    async def _try_to_host(self, lease: Lease) -> None:
+    async def _try_to_host(self, lease: Lease, asked: Monotonic) -> None:
         """If it fails, the next look tries again: the lease is ours."""
         try:
-            await self._host(lease)
+            await self._host(lease, asked)
         except GandyError as error:
             log.error("shard %d cannot be started here: %s", lease.shard, error)
 
-    async def _host(self, lease: Lease) -> Hosted:
-        """Raises: StoreError, ConfigError."""
+    async def _host(self, lease: Lease, asked: Monotonic) -> Hosted:
+        """`asked`: when the database was asked that says that the lease is ours. Raises: StoreError, ConfigError."""
         store = self._crew.open_shard(lease)
         recovered = await store.open()
-        guard = LeaseGuard(self.look)
-        guard.renew(read_monotonic())
+        guard = LeaseGuard(self.refresh)
+        guard.renew(asked)
         own = {found.row.job for found in recovered.jobs}
         after = {job for found in recovered.jobs for job in found.row.spec.after} - own
         elsewhere = await store.find_states(sorted(after)) if after else {}
@@ -222,13 +229,15 @@ class Hosting:
         hosted = self.hosted.pop(shard)
         self._directories.pop(shard, None)
         await hosted.server.halt()
-        if await self._crew.hand_over(hosted.lease, heir):
-            log.info("handed shard %d over to %s", shard, heir)
-            await self._others.nudge(heir)
-        if shard == self.own:  # the client that asked for it waits for the answer
-            self._halted.append(hosted)
-        else:
-            await self._close(hosted)
+        try:
+            if await self._crew.hand_over(hosted.lease, heir):
+                log.info("handed shard %d over to %s", shard, heir)
+                await self._others.nudge(heir)
+        finally:  # whatever the database says: a server that was halted cannot go on
+            if shard == self.own:  # the client that asked for it waits for the answer
+                self._halted.append(hosted)
+            else:
+                await self._close(hosted)
 
     async def _retire(self, shard: int) -> bool:
         """Forget a shard that has nothing to do."""
@@ -247,9 +256,13 @@ class Hosting:
 
     def spread(self) -> None:
         """Have all other foremen look at the database now: something has changed there."""
-        task = asyncio.create_task(self._others.nudge())
-        self._spreading.add(task)
-        task.add_done_callback(self._spreading.discard)
+        self._spawn(self._others.nudge())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def list_other_places(self) -> tuple[str, ...]:
         """Where peers on other machines reach the other foremen."""
@@ -290,9 +303,17 @@ class Hosting:
         if foreman not in ("", self.me.id, self.me.name):
             await self._drain_other(foreman)
             return
-        if not await self.leave():
-            raise Refusal("refused", "no other foreman is there to take over what this one owns")
-        self._on_drained()
+        # Not in the coroutine of the request: that ends if the client hangs up, and half a drain is worse than none.
+        await asyncio.shield(self._spawn(self._drain_here()))
+
+    async def _drain_here(self) -> None:
+        """Raises: Refusal, StoreError."""
+        try:
+            if not await self.leave():
+                raise Refusal("refused", "no other foreman is there to take over what this one owns")
+        finally:
+            if self._is_leaving:  # what could not be handed over is taken over when our leases expire
+                self._on_drained()
 
     async def _drain_other(self, foreman: str) -> None:
         found = self._others.find(foreman)
@@ -309,15 +330,15 @@ class Hosting:
         """Hand over all that we own. False: no foreman is there that could have it. Raises: StoreError."""
         async with self._looking:
             self.me = replace(self.me, is_leaving=True)
-            await self._beat()
-            steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
-            if not steps:
-                self.me = replace(self.me, is_leaving=False)
-                return False
-            self._is_leaving = True
+            try:
+                await self._beat()
+                steps = plan_leaving(self.view, self.me.id, self.hosted.keys(), self._others.dead)
+                self._is_leaving = self._is_leaving or bool(steps)
+            finally:
+                self.me = replace(self.me, is_leaving=self._is_leaving)
             for step in sorted(steps, key=lambda step: step.shard == self.own):
                 await self._hand_over(step.shard, step.heir)
-            return True
+            return bool(steps)
 
     async def stop(self) -> None:
         """Stop all that runs here, and say so to the crew. What was not handed over can be taken over at once."""

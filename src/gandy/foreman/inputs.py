@@ -38,7 +38,10 @@ class InputCache:
             self._new_bytes -= ENTRY_BYTES + len(given)
 
     async def find(self, sends: Iterable[Send]) -> tuple[dict[AttemptKey, Input], dict[AttemptKey, str]]:
-        """The inputs of all tasks that are about to be given out; of those that cannot be read, the reasons."""
+        """The inputs of all tasks that are about to be given out; of those that cannot be read, the reasons.
+
+        Raises: StoreError: the store may answer later.
+        """
         inputs: dict[AttemptKey, Input] = {}
         unreadable: dict[AttemptKey, str] = {}
         for send in sends:
@@ -49,6 +52,8 @@ class InputCache:
                         try:
                             inputs[assignment.attempt] = await self._get(assignment.attempt) if given is None else given
                         except StoreError as error:
+                            if error.retryable:
+                                raise
                             unreadable[assignment.attempt] = str(error)
         return inputs, unreadable
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tests.integration.hostile.peers import PATIENCE, Peer, run
@@ -9,6 +10,7 @@ from tests.integration.hostile.values import list_hostile
 
 from gandy import AsyncClient
 from gandy.bounds import BROKEN
+from gandy.client.connection import check
 from gandy.client.conversation import OFFERS
 from gandy.core import requests as ask
 from gandy.core.reports import read_ending
@@ -52,12 +54,19 @@ async def serve(peer: Peer, values: Iterator[bytes]) -> None:
     peer.send(Ok(0, 0, OFFERS))
     try:
         while (heard := await peer.hear_or_cut()) is not None:
-            if isinstance(heard[1], Extended):
+            # What the client asks for itself, such as where other foremen are, gets no answer.
+            if isinstance(heard[1], Extended) and heard[1].payload == ask.encode(ask.GetTime()):
                 value = next(values)
                 peer.send(Extended(REPLY, value), heard[0])
                 peer.send(Extended(EVENT, value), heard[0])
     finally:
         peer.abort()
+
+
+async def ask_once(client: AsyncClient) -> ask.Time:
+    """Over the link itself: a connection would send the request again, and each answer is for one request."""
+    link = await client.connection.get_link()
+    return check(await link.ask(ask.GetTime()), ask.Time)
 
 
 def test_a_client_outlives_hostile_answers(tmp_path: Path) -> None:
@@ -76,12 +85,10 @@ def test_a_client_outlives_hostile_answers(tmp_path: Path) -> None:
             AsyncClient(f"unix:{tmp_path / 's'}") as client,
         ):
             for _ in values:
-                try:
+                with suppress(GandyError):
                     async with asyncio.timeout(PATIENCE):
-                        await client.connection.ask(ask.GetTime(), ask.Time)
-                except GandyError:
-                    pass
-            assert (await client.connection.ask(ask.GetTime(), ask.Time)).shared == 5.0
+                        await ask_once(client)
+            assert (await ask_once(client)).shared == 5.0
         for task in serving:
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.integration.foreman.test_hosting import Foremen, a_crew
 from tests.integration.local_crews import run
+from tests.integration.memory_foremen import Foremen, a_crew
 
 from gandy.core.model import JobState
 from gandy.foreman import main

@@ -5,11 +5,11 @@ from msgspec import UNSET
 from msgspec.structs import fields, replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.core.reports import make_result, read_attempt, read_ending
+from gandy.core.reports import make_result, read_attempt, read_ending, read_shard
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_TEXT
 from gandy.wire import payloads
-from gandy.wire.messages import Report
+from gandy.wire.messages import Report, TaskResult
 
 KEY = AttemptKey(JobId(3), TaskNumber(5), 2)
 FULL = Ending(
@@ -64,3 +64,8 @@ def test_a_cause_of_a_younger_worker_is_an_exit() -> None:
     result = make_result(KEY, FULL)
     assert result.report is not UNSET
     assert read_ending(replace(result, report=replace(result.report, cause=99))).cause is Cause.EXIT
+
+
+def test_a_result_says_which_shard_its_task_came_from() -> None:
+    assert read_shard(make_result(KEY, FULL, shard=3)) == 3
+    assert read_shard(TaskResult(JobId(1), TaskNumber(1), True, "")) == 0

@@ -23,7 +23,8 @@ async def fail(name: str) -> str:
 
 async def hang() -> str:
     never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    return await never
+    found: str = await never
+    return found
 
 
 def test_the_first_that_succeeds_wins_and_later_ones_do_not_begin() -> None:
