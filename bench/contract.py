@@ -4,7 +4,7 @@ A module in bench/workloads has TABLES, and a module in bench/peers has CONTESTA
 no peer shares may have its contestants in its own module.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,6 +22,7 @@ class Done:
     seconds: float  # that count; all before them were preparation
     figures: Mapping[str, float] = field(default_factory=dict)  # less is better; names end with their units
     cpu: float | None = None  # seconds of all processes; None if all that they did counts
+    times: Sequence[float] = ()  # seconds of each operation, if that is compared
 
 
 # Does this many operations. Returns how many it did, or a list of the seconds that each took.

@@ -116,7 +116,7 @@ def list_foremen(foreman: tuple[str, ...], output: Format) -> None:
         view_foremen().print(output, client.foremen())
 
 
-@foreman.command(epilog=make_epilog("gandy foreman drain", "gandy foreman drain hut", "gandy foreman drain 3f9ac0"))
+@foreman.command(epilog=make_epilog("gandy foreman drain", "gandy foreman drain hut", "gandy foreman drain 3f9ac01b"))
 @click.argument("name", required=False, default="")
 @foreman_option
 @output_option

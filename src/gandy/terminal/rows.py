@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
 
+from gandy.client.foremen import shorten_id
 from gandy.core.explain import describe_ending
 from gandy.core.requests import ForemanRow, ForemanStatus, KeyRow, WorkerRow
 from gandy.core.rows import JobRow, TaskRow
@@ -59,7 +60,6 @@ KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires"
 
 
 FOREMAN_HEADERS: Final = ("name", "id", "state", "shards", ">jobs", ">lease", ">last seen", "version", "address")
-SHORT_ID: Final = 8  # characters of a foreman's id that are shown; commands take them for the whole
 
 
 def key_to_cells(row: KeyRow, now: Wall) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def foreman_to_cells(row: ForemanRow) -> Sequence[str]:
     state = "leaving" if row.is_leaving else "asked" if row.is_here else ""
     shards, jobs = ", ".join(map(str, row.shards)), format_count(row.jobs)
     silence = f"{format_seconds(row.silent_seconds)} ago"
-    return row.name, row.id[:SHORT_ID], state, shards, jobs, lease, silence, row.version, " or ".join(row.places)
+    return row.name, shorten_id(row.id), state, shards, jobs, lease, silence, row.version, " or ".join(row.places)
 
 
 def _format_tasks(status: ForemanStatus) -> str:

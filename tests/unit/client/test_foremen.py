@@ -9,14 +9,14 @@ from gandy.errors import Rejected
 
 
 def a_foreman(number: int, name: str, *places: str, is_here: bool = False, is_leaving: bool = False) -> ForemanRow:
-    return ForemanRow(f"{number}f9a", name, "1", places, (number,), 0, 5.0, 1.0, is_leaving, is_here)
+    return ForemanRow(f"{name}-{number}f9a", name, "1", places, (number,), 0, 5.0, 1.0, is_leaving, is_here)
 
 
 CREW = (a_foreman(1, "hut"), a_foreman(2, "barn"), a_foreman(3, "hut", is_here=True))
 
 
-@pytest.mark.parametrize(("name", "number"), [("", 3), ("barn", 2), ("1f9a", 1), ("1f", 1), ("3", 3)])
-def test_a_foreman_is_found_by_name_or_by_the_beginning_of_its_id(name: str, number: int) -> None:
+@pytest.mark.parametrize(("name", "number"), [("", 3), ("barn", 2), ("1f9a", 1), ("hut-3f9a", 3)])
+def test_a_foreman_is_found_by_name_or_id(name: str, number: int) -> None:
     assert choose_foreman(CREW, name) is CREW[number - 1]
 
 
