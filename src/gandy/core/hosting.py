@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gandy.core.shards import CrewView, ForemanPlace, Lease, ShardPlace
 
@@ -109,6 +110,12 @@ def _balance(extra: list[int], me: str, loads: dict[str, int]) -> list[Step]:
         return []
     heir = find_heir(extra[0], others)
     return [HandOver(extra[0], heir)] if heir is not None and others[heir] + 2 <= loads.get(me, 0) else []
+
+
+def note_lease(view: CrewView, mine: Lease) -> CrewView:
+    """The view with a lease that was taken since."""
+    others = (lease for lease in view.leases if lease.shard != mine.shard)
+    return replace(view, leases=(*others, mine))
 
 
 def list_shard_places(view: CrewView, machine: str) -> tuple[ShardPlace, ...]:

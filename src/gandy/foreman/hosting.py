@@ -25,6 +25,7 @@ from gandy.core.hosting import (
     Seize,
     Step,
     list_shard_places,
+    note_lease,
     plan,
     plan_leaving,
     reach,
@@ -203,6 +204,9 @@ class Hosting:
         shard = CrewShard(self, lease, guard, elsewhere)
         server = await self._make_server(store, recovered, shard)
         shard.count_jobs = server.foreman.reactor.jobs.__len__
+        # Before any worker comes: it must know which shard its tasks are of, so that their results go nowhere else.
+        self.view = note_lease(self.view, lease)
+        self._tell(lease.shard, server)
         await server.listen(self._find_socket(lease.shard))
         hosted = self.hosted[lease.shard] = Hosted(lease, server, store, guard)
         return hosted
@@ -286,10 +290,16 @@ class Hosting:
         """Say to all workers where shards and foremen are, if that has changed."""
         for here, each in self.hosted.items():
             each.server.standing.foremen = len(self.view.foremen)
-            near, far = self._make_directory(here, self.me.machine), self._make_directory(here, "")
-            if self._directories.get(here) != (near, far):
-                self._directories[here] = near, far
-                each.server.foreman.set_directory(partial(_choose, near, far))
+            if self._directories.get(here) != self._make_directories(here):
+                self._tell(here, each.server)
+
+    def _tell(self, here: int, server: Server) -> None:
+        near, far = self._directories[here] = self._make_directories(here)
+        server.foreman.set_directory(partial(_choose, near, far))
+
+    def _make_directories(self, here: int) -> tuple[Directory, Directory]:
+        """For peers on this machine, and for all others."""
+        return self._make_directory(here, self.me.machine), self._make_directory(here, "")
 
     def _make_directory(self, here: int, machine: str) -> Directory:
         return Directory(here, list_shard_places(self.view, machine), self._list_foremen(machine))

@@ -1,8 +1,9 @@
 """Foremen of one crew that lose a shard, or the database, in the middle of something."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,7 +16,7 @@ from gandy.core.hosting import LEASE_MARGIN, LEASE_SECONDS
 from gandy.core.model import AttemptKey, Input, JobState
 from gandy.core.records import Record
 from gandy.core.requests import DrainForeman
-from gandy.core.shards import ForemanPlace, Lease
+from gandy.core.shards import Directory, ForemanPlace, Lease
 from gandy.errors import StoreError
 from gandy.foreman import hosting as hosting_module
 from gandy.foreman import lease_guard, main
@@ -212,13 +213,41 @@ def test_the_time_that_it_takes_to_load_a_shard_is_part_of_its_lease(monkeypatch
     run(test())
 
 
+def test_workers_are_told_at_once_which_shard_their_tasks_are_of() -> None:
+    async def test() -> None:
+        me = ForemanPlace("one", "one", "0", ("tcp://127.0.0.1:9",))
+        crew, server = MemoryCrew(), StubServer()
+        hosting = Hosting(crew, me, "/nowhere", cast("Any", None), lambda: None, lambda: None)
+        await hosting.start(lambda *_parts: asyncio.sleep(0.0, server))  # type: ignore[arg-type]
+        assert [directory.here for directory in server.told] == [hosting.own]
+        dead = await crew.take_new("two")
+        await crew.beat(me, ())
+        await hosting.refresh()
+        lease = await crew.seize(me.id, dead)
+        assert lease is not None
+        await hosting._host(lease, LONG_AGO)
+        assert server.told[-1].here == lease.shard
+        assert [(place.shard, place.epoch) for place in server.told[-1].shards] == [(hosting.own, 1), (lease.shard, 2)]
+
+    run(test())
+
+
 class StubServer:
-    """Serves nothing."""
+    """Serves nothing, but notes what it would tell workers."""
 
     def __init__(self) -> None:
         self.foreman = self
         self.reactor = self
         self.jobs: list[None] = []
+        self.told: list[Directory] = []
+        self._directory: Directory
+
+    def set_directory(self, make: Callable[[Any], Directory]) -> None:
+        self._directory = make(self)
+
+    @property
+    def port(self) -> Any:
+        return SimpleNamespace(source="127.0.0.1")
 
     async def listen(self, _address: object) -> None:
-        pass
+        self.told.append(self._directory)

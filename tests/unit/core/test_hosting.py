@@ -12,6 +12,7 @@ from gandy.core.hosting import (
     find_heir,
     list_shard_places,
     name_shard,
+    note_lease,
     plan,
     plan_leaving,
     reach,
@@ -104,6 +105,12 @@ def test_all_foremen_find_the_same_heir() -> None:
     assert find_heir(5, {}) is None
     assert find_heir(5, {"a": 1, "b": 0}) == "b"
     assert {find_heir(shard, {"a": 1, "b": 1}) for shard in range(20)} == {"a", "b"}
+
+
+def test_a_lease_that_was_taken_since_is_in_the_view() -> None:
+    view = note_lease(a_view({1: "a", 2: "b"}), Lease(2, 7, "a"))
+    assert {place.shard: place.epoch for place in list_shard_places(view, "")} == {1: 1, 2: 7}
+    assert [lease.owner for lease in note_lease(view, Lease(3, 1, "c")).leases] == ["a", "a", "c"]
 
 
 def test_sockets_are_named_only_to_peers_on_the_same_machine() -> None:
