@@ -217,7 +217,9 @@ class ManyForemenCrew:
             seen["foreman stopped for a while"] += 1
             foreman.stop_for(self.random.choice([1.0, 5.5, 7.0, 12.0]))
         if self._happens(plan.drain):
-            foreman.stop()
+            drain = partial(self.random.choice(self.clients).change, ask.DrainForeman(foreman.id))
+            ways: list[Fault] = [foreman.stop, drain]
+            self.random.choice(ways)()
 
     def _cut_off(self) -> None:
         """For a while, nothing comes through from one party to another, or neither way."""

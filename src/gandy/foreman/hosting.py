@@ -265,8 +265,13 @@ class Hosting:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_done)
         return task
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not complain if the client has hung up
 
     def list_other_places(self) -> tuple[str, ...]:
         """Where peers on other machines reach the other foremen."""

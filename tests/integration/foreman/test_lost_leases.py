@@ -218,7 +218,7 @@ def test_workers_are_told_at_once_which_shard_their_tasks_are_of() -> None:
         me = ForemanPlace("one", "one", "0", ("tcp://127.0.0.1:9",))
         crew, server = MemoryCrew(), StubServer()
         hosting = Hosting(crew, me, "/nowhere", cast("Any", None), lambda: None, lambda: None)
-        await hosting.start(lambda *_parts: asyncio.sleep(0.0, server))  # type: ignore[arg-type]
+        await hosting.start(lambda *_parts: asyncio.sleep(0.0, server))
         assert [directory.here for directory in server.told] == [hosting.own]
         dead = await crew.take_new("two")
         await crew.beat(me, ())
