@@ -55,7 +55,9 @@ class Lookout:
                     case Welcomed(extensions) if Extension.SHARDS not in extensions:
                         self.found.set_result(None)
                     case ExtensionReceived(_, kind, payload) if kind == DIRECTORY:
-                        self.found.set_result(decode_directory(payload))
+                        directory = decode_directory(payload)
+                        if directory.shards:  # else the foreman starts just now, and says more in a moment
+                            self.found.set_result(directory)
                     case HelloRefused():
                         self._fail("the foreman refuses this worker")
                     case _:

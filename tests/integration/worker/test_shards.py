@@ -14,6 +14,7 @@ from tests.waiting import until_async
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result
+from gandy.core.shards import Directory
 from gandy.errors import ErrorCode, NotAllowed
 from gandy.ids import JobId, TaskNumber
 from gandy.journal import Journal, read_left
@@ -261,6 +262,28 @@ def test_results_that_a_dead_worker_left_go_to_their_shards(tmp_path: Path) -> N
 
     run(test())
     assert 3 in [result.job_id for result in read_left(folder).results]  # its shard is not here
+
+
+def test_a_worker_with_results_of_shards_waits_until_its_foreman_knows_where_they_are(tmp_path: Path) -> None:
+    ended = Ending(cause=Cause.EXIT, exit_code=0)
+    left = [make_result(AttemptKey(JobId(1), TaskNumber(1), 1), ended, shard=1)]
+    folder = tmp_path / "out"
+    folder.mkdir(mode=0o700)
+    Journal(folder, ["hut-0"], [payloads.encode(result) for result in left]).close()
+
+    async def test() -> None:
+        crew = HandCrew(tmp_path)
+        one = await crew.add(1)
+        one.tell(Directory(1))
+        try:
+            async with crew.worker():
+                await until_async(lambda: bool(one.hellos))
+                crew.tell_all((one, 1))
+                await until_async(lambda: one.ended == [(1, 1)])
+        finally:
+            await crew.close()
+
+    run(test())
 
 
 def test_results_of_shards_go_to_a_single_foreman_if_there_is_no_other(tmp_path: Path) -> None:
