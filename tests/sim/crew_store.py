@@ -5,6 +5,7 @@ A commit without an answer is found out about before anything else: then it was 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from tests.sim.database import Database, Disconnected
@@ -146,7 +147,7 @@ class ShardStore:
             self._number += 1
             pending = _Pending(self._number, tuple(records))
             try:
-                return await self._connection.do(lambda: self._commit(pending))  # noqa: B023 - it is waited for
+                return await self._connection.do(partial(self._commit, pending))
             except Disconnected:
                 self._pending = pending
                 lost = await self._find_out(pending)

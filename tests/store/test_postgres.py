@@ -87,6 +87,22 @@ def test_an_owner_that_lost_its_shard_changes_nothing() -> None:
         assert job.row.counts == Counts(assigned=2)
 
 
+def test_a_statement_that_was_given_up_writes_nothing_however_late_it_comes() -> None:
+    """When the answer to a commit was lost and it is not there, the statement may still be on its way."""
+    server, schema = shared_postgres(), make_schema()
+    with open_store(server.url(schema)) as (face, store):
+        late = store.crew.open_shard(store.lease)  # it knows what the sender of the late statement knew
+        face.runner.run(late.open())
+        shard = store.crew.open_shard(store.lease)
+        face.runner.run(shard.open())
+        assert not face.runner.run(shard._is_done())
+        before = count_rows(server, schema)
+        with pytest.raises(ShardLost):
+            face.runner.run(late.commit([added()]))
+        assert count_rows(server, schema) == before
+        assert face.runner.run(shard.commit([added()])) == frozenset()
+
+
 def test_a_store_that_is_opened_with_an_old_lease_is_refused() -> None:
     with open_store(shared_postgres().url(make_schema())) as (face, store):
         old = store.lease

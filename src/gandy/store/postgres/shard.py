@@ -69,6 +69,9 @@ class PostgresStore:
         self._parts = parts
         self._reader = Reader(connections, sql)
         self._mine = {"shard": lease.shard, "epoch": lease.epoch, "owner": lease.owner}
+        self._generation = (
+            0  # of our statements: a lost one of an earlier generation writes nothing, however late it comes
+        )
         self._shard = Shard()
         self._number = 0  # of the last commit in this epoch
         self._pending: _Pending | None = None
@@ -128,7 +131,7 @@ class PostgresStore:
         values = self._make_values(decided)
         for _ in range(2):  # the first connection may have been broken long ago
             try:
-                await self._send(decided, values)
+                await self._send(decided, {**values, "generation": self._generation})
             except Disconnected:
                 self._pending = _Pending(self._number, records, decided.lost)
                 is_done = await self._is_done()
@@ -192,21 +195,21 @@ class PostgresStore:
         return pending
 
     async def _is_done(self) -> bool:
-        """Raises: OutcomeUnknown; ShardLost."""
+        """False: the last commit was not done, and cannot be any more. Raises: OutcomeUnknown; ShardLost."""
 
-        async def work(db: Connection) -> tuple[bool, bool]:
-            locked = await fetch_one(db, self._sql["find_commit"], self._mine)
+        async def work(db: Connection) -> tuple[int | None, bool]:
+            mine = await fetch_one(db, self._sql["find_commit"], self._mine)
             found = await fetch_one(db, self._sql["has_commit"], {**self._mine, "number": self._number})
-            assert locked is not None
             assert found is not None
-            return locked[0], found[0]
+            return (None if mine is None else mine[0]), found[0]
 
         try:
-            is_ours, is_done = await self._connections.transact(work)
+            generation, is_done = await self._connections.transact(work)
         except StoreError as error:
             raise OutcomeUnknown(f"it is not known whether the last commit was done: {error}") from None
-        if not is_ours:
+        if generation is None:
             raise self._make_lost()
+        self._generation = generation
         return is_done
 
     async def prepare(self) -> None:

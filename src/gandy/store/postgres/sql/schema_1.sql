@@ -19,12 +19,14 @@ CREATE TABLE {schema}.foremen (
     seen timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
 
--- Shards and their owners. Commits lock the row of their shard; it changes only with the owner. A retired shard keeps
+-- Shards and their owners. Commits lock the row of their shard; it changes only with the owner, and when the answer to a
+-- commit was lost: a statement of an earlier generation, which may still be on its way, writes nothing. A retired shard keeps
 -- its row, so that its epochs go on if its number is given again.
 CREATE TABLE {schema}.shards (
     shard integer PRIMARY KEY CHECK (shard > 0),
     owner text NOT NULL,
     epoch bigint NOT NULL,
+    generation bigint NOT NULL DEFAULT 0,
     taken timestamptz NOT NULL,
     is_retired boolean NOT NULL DEFAULT false
 );

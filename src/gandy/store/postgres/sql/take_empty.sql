@@ -1,6 +1,6 @@
 -- take_empty: takes a shard that has no owner and no jobs that are not final, or one that was retired.
 UPDATE {schema}.shards AS s
-SET owner = %(id)s, epoch = s.epoch + 1, taken = clock_timestamp(), is_retired = false
+SET owner = %(id)s, epoch = s.epoch + 1, generation = 0, taken = clock_timestamp(), is_retired = false
 WHERE s.shard = (
     SELECT shard FROM {schema}.shards WHERE is_retired OR (owner = '' AND NOT EXISTS (
         SELECT FROM {schema}.jobs WHERE jobs.shard = shards.shard
