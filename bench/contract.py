@@ -52,6 +52,7 @@ class Table:
     kind: Kind = Kind.RATES
     note: str = ""
     repeats: int = 3  # unless the user asks for another number; more if the noise is close to the effect
+    patience: float = 0.0  # seconds more than usual for which a contestant may start or be measured
     server: str = ""  # that all contestants share: postgres; each has a database of its own there
 
 

@@ -66,15 +66,15 @@ class Driver:
         )
         self._send(folder=str(folder), programs=paths, server=encode_server(server))
 
-    def wait_ready(self) -> None:
+    def wait_ready(self, patience: float = 0.0) -> None:
         """Raises: Missing."""
-        self.versions = self._receive(START_PATIENCE)["versions"]
+        self.versions = self._receive(START_PATIENCE + patience)["versions"]
         self.versions |= {name: programs.read_version(programs.find(name)) for name in self.contestant.programs}
 
-    def measure(self, count: int) -> Sample:
+    def measure(self, count: int, patience: float = 0.0) -> Sample:
         """Raises: Missing."""
         self._send(count=count)
-        return Sample(**self._receive(WORK_PATIENCE))
+        return Sample(**self._receive(WORK_PATIENCE + patience))
 
     def rest(self) -> None:
         """Called while other contestants are measured."""
@@ -151,7 +151,7 @@ class Stage:
         driver = self._drivers.get(contestant.name) or self._start(entry)
         driver.go_on()
         try:
-            sample = driver.measure(contestant.count or self._table.count)
+            sample = driver.measure(contestant.count or self._table.count, self._table.patience)
         except BaseException:
             self._stop(contestant.name)
             raise
@@ -172,7 +172,7 @@ class Stage:
         server = create_database(self._server, f"contestant_{place.name}") if self._server else None
         driver = self._drivers[contestant.name] = Driver(entry, place, server)
         try:
-            driver.wait_ready()
+            driver.wait_ready(self._table.patience)
             driver.measure(contestant.warm_count or max(1, (contestant.count or self._table.count) // 5))
         except BaseException:
             self._stop(contestant.name)

@@ -30,6 +30,7 @@ class Mark:
     bound: float
     measure: Measure | None = None
     unit: str = "times"
+    cores: int = 0  # without which it cannot be met
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,14 @@ class Verdict:
     mark: Mark
     median: float | None
     best: float | None
+    cores: int = 0  # where it was measured
 
     @property
     def word(self) -> str:
         if self.median is None:
             return "not measured"
+        if self.cores < self.mark.cores:
+            return f"needs {self.mark.cores} cores"
         return "met" if SIGNS[self.mark.sign](self.median, self.mark.bound) else "not met"
 
 
@@ -60,7 +64,7 @@ def ratio_to_best_peer(table: str, ours: str = "gandy") -> Measure:
 
     def measure(tables: Tables, figure: str) -> float | None:
         rows = _get_rows(tables, table)
-        others = [row[figure] for name, row in rows.items() if not name.startswith((ours, *LIMITS))]
+        others = [row[figure] for name, row in rows.items() if not name.startswith(("gandy", *LIMITS))]
         if ours not in rows or not others:
             return None
         nearest = max(others) if tables[table]["kind"] == "rates" else min(others)
@@ -109,6 +113,16 @@ def growth(table: str, large: str, small: str) -> Measure:
     return measure
 
 
+def last_to_first(table: str, *names: str) -> Measure:
+    """Of the sums of some figures, of the last row to the first."""
+
+    def measure(tables: Tables, which: str) -> float | None:
+        found = [sum(row["figures"][name][which] for name in names) for row in _get_rows(tables, table).values()]
+        return divide(found[-1], found[0]) if len(found) > 1 else None
+
+    return measure
+
+
 def _get_rows(tables: Tables, table: str) -> Mapping[str, Any]:
     rows: Mapping[str, Any] = tables[table]["rows"] if table in tables else {}
     return rows
@@ -116,6 +130,10 @@ def _get_rows(tables: Tables, table: str) -> Mapping[str, Any]:
 
 W1, W2, W3, W4, W5 = "functions", "call_latency", "calls_in_flight", "shell_tasks", "array_submit"
 FINISHED, WAITING, WORKERS = "growth_finished", "growth_waiting", "growth_workers"
+W8, BATCHES, FOREMEN, IDLE = "durable", "durable_batches", "durable_foremen", "durable_idle"
+LATER, HELD = "durable_growth", "durable_held"
+IDLE_CREW: Final = "gandy, 3 foremen, 2 workers"
+MANY_CORES: Final = 8  # for two foremen, two workers, two clients and their PostgreSQL
 BOTH: Final = "1,000 workers, 1,000,000 wait"
 MIB: Final = 1.048576  # MB
 
@@ -139,6 +157,18 @@ MARKS: Final[Sequence[Mark]] = (
     Mark("W7", "foreman with 10⁶ tasks and 1,000 workers", "<", 300, figure(WORKERS, BOTH, "foreman_mib", MIB), "MB"),
     Mark("W7", "`gandy --help`", "<", 150, own("growth_start", "gandy --help", 1e-3), "ms"),
     Mark("W7", "an idle crew", "<", 1, own("growth_idle", "gandy, two slots", 1e-4), "% of a core"),
+    Mark("W8", "tasks per second, to procrastinate", "≥", 10, ratio(W8, "gandy", "procrastinate")),
+    Mark("W8", "to the fastest of all peers", "≥", 3, ratio_to_best_peer(W8)),
+    Mark("W8", "in batches, to the fastest of all peers", "≥", 3, ratio_to_best_peer(BATCHES)),
+    Mark("W8", "without chunks, to the fastest in batches", "≥", 3, ratio_to_best_peer(BATCHES, "gandy, no chunks")),
+    Mark("W8", "to gandy on SQLite", "≥", 0.5, ratio(W8, "gandy", "gandy, SQLite")),
+    Mark("W8", "two foremen, to one", "≥", 1.6, ratio(W8, "gandy, two foremen", "gandy"), cores=MANY_CORES),
+    Mark("W8", "CPU of the busiest process with two foremen, to one", "≤", 0.625, last_to_first(FOREMEN, "busiest_us")),
+    Mark("W8", "cost per task after many others", "≤", 1.3, last_to_first(LATER, "foreman_us", "postgres_us")),
+    Mark("W8", "beside a transaction left open", "≥", 0.95, ratio(HELD, "a transaction held", "nothing held")),
+    Mark("W8", "size of the database after that", "≤", 1.05, last_to_first(HELD, "bytes_per_row")),
+    Mark("W8", "an idle crew with three foremen", "<", 1, own(IDLE, IDLE_CREW, 1e-4), "% of a core"),
+    Mark("W8", "its statements", "≤", 2, figure(IDLE, IDLE_CREW, "statements_per_second"), "per second"),
 )
 
 
@@ -149,4 +179,5 @@ def judge(tables: Tables, marks: Sequence[Mark] = MARKS) -> list[Verdict]:
 def _judge(mark: Mark, tables: Tables) -> Verdict:
     if mark.measure is None:
         return Verdict(mark, None, None)
-    return Verdict(mark, mark.measure(tables, "median"), mark.measure(tables, "best"))
+    cores = min((table["where"]["cores"] for table in tables.values()), default=0)
+    return Verdict(mark, mark.measure(tables, "median"), mark.measure(tables, "best"), cores)

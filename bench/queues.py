@@ -17,7 +17,7 @@ from bench.asking import staying_connected
 from bench.contract import SLOTS, Done, Place, Server, Work
 from bench.processes import cpu_seconds, own_cpu_seconds, running
 
-ALONE: Final = 30  # tasks one at a time
+ALONE: Final = 15  # tasks one at a time
 PAUSE: Final = 0.01  # seconds between two looks at tasks, for clients and workers that have to poll
 SHORT_PAUSE: Final = 0.001  # the same, while a client waits for a single task
 BATCH: Final = 500  # tasks that a client submits in one statement, where a queue takes them so

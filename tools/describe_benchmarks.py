@@ -28,7 +28,7 @@ def _make_mark_row(verdict: Verdict) -> list[str]:
 
 
 def describe_tables(tables: Tables) -> str:
-    """A section for each, W1 to W7 first."""
+    """A section for each, W1 to W8 first."""
     return "\n\n".join(describe_table(found) for found in sort_tables(tables))
 
 
@@ -43,7 +43,7 @@ def sort_tables(tables: Tables) -> list[Mapping[str, Any]]:
 def describe_table(found: Mapping[str, Any]) -> str:
     columns = FIGURES[found["kind"]]
     more = list_figures(found)
-    named = [name.replace("_us", " µs").replace("_mib", " MiB") for name in more]
+    named = [name.replace("_us", " µs").replace("_mib", " MiB").replace("_", " ") for name in more]
     head = ["", *columns, "ratio", "best ratio", "CPU µs", *named, "operations", "durability", "versions"]
     rows = [_make_row(name, row, columns, more) for name, row in sort_rows(found)]
     where = found["where"]

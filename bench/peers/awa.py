@@ -125,7 +125,7 @@ async def serve(url: str) -> None:
 make = partial(Contestant, name="awa", durability=DURABLE, environment="postgres", packages=("awa-pg",), stays=False)
 
 CONTESTANTS = (
-    make("durable", start=partial(durable, run_many=submit_each), count=3_000),
+    make("durable", start=partial(durable, run_many=submit_each), count=1_000),
     make("durable_batches", start=partial(durable, run_many=submit_batches)),
 )
 

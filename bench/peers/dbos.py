@@ -73,7 +73,7 @@ CONTESTANTS = (
         durability=DURABLE,
         environment="postgres",
         packages=("dbos", "psycopg"),
-        count=500,
+        count=300,
         stays=False,
     ),
 )

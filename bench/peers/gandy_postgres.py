@@ -111,5 +111,6 @@ CONTESTANTS = (
     make("durable", "gandy, two foremen", partial(on_postgres, foremen=2)),
     make("durable", "gandy, SQLite", on_sqlite, durability=SQLITE),
     make_batches("gandy", partial(on_postgres, chunk=CHUNK)),
+    make_batches("gandy, no chunks", partial(on_postgres, chunk=1), count=10_000),
     make_batches("gandy, SQLite", partial(on_sqlite, chunk=CHUNK), durability=SQLITE),
 )

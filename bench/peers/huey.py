@@ -115,7 +115,7 @@ CONTESTANTS = (
         durability=DURABLE,
         environment="postgres",
         packages=("huey", "peewee", "psycopg"),
-        count=1_000,
+        count=500,
         stays=False,
     ),
 )

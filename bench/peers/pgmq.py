@@ -116,7 +116,7 @@ make = partial(
 )
 
 CONTESTANTS = (
-    make("durable", start=partial(durable, run_many=submit_each, size=1), count=2_000),
+    make("durable", start=partial(durable, run_many=submit_each, size=1), count=1_000),
     make("durable_batches", start=partial(durable, run_many=submit_batches, size=CHUNK)),
 )
 

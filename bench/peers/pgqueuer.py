@@ -108,7 +108,7 @@ make = partial(
 )
 
 CONTESTANTS = (
-    make("durable", start=partial(durable, run_many=submit_each), count=3_000),
+    make("durable", start=partial(durable, run_many=submit_each), count=2_000),
     make("durable_batches", start=partial(durable, run_many=submit_batches)),
 )
 

@@ -123,7 +123,7 @@ make = partial(
     durability=DURABLE,
     environment="postgres",
     packages=("procrastinate", "psycopg"),
-    count=1_000,
+    count=700,
     stays=False,
 )
 

@@ -1,5 +1,6 @@
 """W8: queues that are durable in PostgreSQL, all on one server, and what gandy costs there as it grows, and idle."""
 
+import operator
 import os
 import subprocess
 import sys
@@ -13,19 +14,16 @@ import psycopg
 
 import gandy
 from bench.contract import Contestant, Done, Kind, Place, Table, Work
-from bench.peers.gandy_postgres import Crew, crew, foreman, submit_all, wait_for_workers
-from bench.processes import cpu_seconds, list_tree, own_cpu_seconds, running
-from bench.queues import ALONE, DURABLE, get_server
+from bench.peers.gandy_postgres import crew, submit_all
+from bench.processes import cpu_seconds, list_tree, own_cpu_seconds
+from bench.queues import ALONE, DURABLE, get_server, split
 
-IS_LONG: Final = (
-    "GANDY_BENCH_LONG" in os.environ
-)  # minutes more, for a million tasks, and a transaction for ten minutes
 FEW_DONE: Final = 10_000
-MANY_DONE: Final = 1_000_000 if IS_LONG else 200_000
-FILL: Final = 100_000  # tasks of each array that fills a store
-CROWD: Final = 10  # workers that end every task at once
-CLIENTS: Final = 2
-HELD_SECONDS: Final = 600 if IS_LONG else 0
+MANY_DONE: Final = int(os.environ.get("GANDY_BENCH_DONE", "200000"))  # a million takes a minute more
+HELD_SECONDS: Final = float(os.environ.get("GANDY_BENCH_HELD", "0"))  # for which to work beside a transaction
+FILL: Final = 20_000  # tasks at a time that fill a store
+SLOWEST: Final = 1_000  # tasks per second, for how long filling a store may take
+PACE: Final = 5_000  # tasks per second for each foreman: two cores have room for two
 SETTLE: Final = 3  # seconds, until a crew that had work is idle
 
 make_table = partial(Table, unit="tasks", reference="gandy", server="postgres")
@@ -36,37 +34,43 @@ TABLES = (
         "W8: durable queues on PostgreSQL",
         count=5_000,
         note="No-op tasks, two workers, one server for all. Each task is submitted on its own. CPU is told for each "
-        f"kind of process; `alone` is the median of {ALONE} tasks one at a time, until the client knows of its end.",
+        f"kind of process; `alone` is the median of {ALONE} tasks one at a time, until the client knows that each is "
+        "done.",
     ),
     make_table(
         "durable_batches",
         "W8: durable queues on PostgreSQL, in batches",
         count=10_000,
-        note="The same, submitted in batches; workers take and finish up to 50 tasks together.",
+        note="The same, submitted in batches; workers take and finish up to 50 tasks together. gandy's chunk is one "
+        "task with 50 calls; its row without chunks keeps a record of each call, as all peers do.",
     ),
     make_table(
         "durable_foremen",
-        "W8: two foremen",
-        count=10_000,
+        "W8: two foremen, each with the same load",
+        count=5_000,
         reference="one foreman",
-        note=f"{CLIENTS} clients and 2 workers with one slot each. The busiest process is the limit if there are cores "
-        "enough; on two cores, all processes together are.",
+        note=f"Each foreman has a client that submits {PACE:,} tasks per second, which two cores can bear; 2 workers "
+        "with one slot each. CPU is for each task of the crew: what the busiest process needs is the limit where there "
+        "are cores enough.",
     ),
     make_table(
         "durable_growth",
         "W8: functions, after so many tasks",
-        count=5_000,
+        count=10_000,
         reference=f"{FEW_DONE:,} done",
-        repeats=5,
-        note="Workers end every task at once. CPU per task is the foreman's and PostgreSQL's alone.",
+        repeats=7,
+        patience=MANY_DONE / SLOWEST,
+        note="GANDY_BENCH_DONE says how many.",
     ),
     make_table(
         "durable_held",
         "W8: beside a transaction that is left open",
         count=10_000,
         reference="nothing held",
-        repeats=5,
-        note="Rows that are dead, and the size of all tables and indexes for each task, after a VACUUM.",
+        repeats=7,
+        patience=HELD_SECONDS,
+        note="GANDY_BENCH_HELD says for how many seconds, if one turn is not enough. Rows "
+        "that are dead, and the size of all tables and indexes for each row, after a VACUUM.",
     ),
     make_table(
         "durable_idle",
@@ -86,17 +90,16 @@ TABLES = (
 
 @contextmanager
 def with_foremen(place: Place, foremen: int) -> Iterator[Work]:
-    """Clients in processes of their own, so that no other process is the limit before the foreman is."""
+    """Each with a client in a process of its own. A worker takes the tasks of all foremen."""
     with crew(place, foremen, workers=2, slots=1) as here, ExitStack() as held:
-        addresses = [here.addresses[number % foremen] for number in range(CLIENTS)]
-        clients = [held.enter_context(submitter(address)) for address in addresses]
+        clients = [held.enter_context(submitter(address)) for address in here.addresses]
         processes = {**here.processes, "client": [client.pid for client in clients]}
-        yield lambda count: observe(place, processes, count, partial(submit_by, clients, count))
+        yield lambda count: observe(place, processes, count * foremen, partial(submit_by, clients, count))
 
 
 @contextmanager
 def submitter(address: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = (sys.executable, "-m", "bench.submitter", address)
+    command = (sys.executable, "-m", "bench.submitter", address, str(PACE))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield process
         process.terminate()
@@ -105,7 +108,7 @@ def submitter(address: str) -> Iterator[subprocess.Popen[bytes]]:
 def submit_by(clients: Sequence[subprocess.Popen[bytes]], count: int) -> None:
     for client in clients:
         assert client.stdin is not None
-        client.stdin.write(b"%d\n" % (count // len(clients)))
+        client.stdin.write(b"%d\n" % count)
         client.stdin.flush()
     for client in clients:
         assert client.stdout is not None
@@ -132,23 +135,10 @@ def observe(place: Place, processes: Mapping[str, Sequence[int]], count: int, ru
 @contextmanager
 def after_many(place: Place, tasks: int) -> Iterator[Work]:
     """Function tasks, each submitted on its own, in a store with this many finished tasks."""
-    with crowd(place) as here, gandy.Executor(here.addresses[0]) as executor:
-        with gandy.Client(here.addresses[0]) as client:
-            for begin in range(0, tasks, FILL):
-                client.submit("true", tasks=min(FILL, tasks - begin)).wait()
+    with crew(place) as here, gandy.Executor(here.addresses[0]) as executor:
+        for numbers in split(tasks, FILL):
+            assert sum(executor.map(operator.neg, numbers)) <= 0
         yield lambda count: observe(place, here.processes, count, partial(submit_all, [executor], count))
-
-
-@contextmanager
-def crowd(place: Place) -> Iterator[Crew]:
-    """A foreman, and workers in one process that end every task at once."""
-    os.environ["GANDY_HOME"] = str(place.folder / "client")
-    home = place.folder / "foreman"
-    address = f"unix:{home / 'foreman.sock'}"
-    command = (sys.executable, "-m", "bench.task_crowd", address, str(CROWD))
-    with foreman(home, get_server(place).url) as pid, running(*command):
-        wait_for_workers(address, CROWD)
-        yield Crew([address], [pid], [])
 
 
 # A transaction that is left open
@@ -234,7 +224,7 @@ CONTESTANTS = (
         for name, count in (("one foreman", 1), ("two foremen", 2))
     ),
     *(
-        make("durable_growth", f"{tasks:,} done", partial(after_many, tasks=tasks), warm_count=5_000)
+        make("durable_growth", f"{tasks:,} done", partial(after_many, tasks=tasks), warm_count=10_000)
         for tasks in (FEW_DONE, MANY_DONE)
     ),
     make("durable_held", "nothing held", partial(beside_transaction, is_held=False), warm_count=1),

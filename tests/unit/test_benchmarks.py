@@ -75,6 +75,22 @@ def test_mark_is_met_by_the_median(sign: str, value: float, word: str) -> None:
     assert (verdict.median, verdict.best, verdict.word) == (value, 100.0, word)
 
 
+def test_mark_that_needs_more_cores_is_not_judged() -> None:
+    mark = marks.Mark("W0", "speed", ">", 1, marks.ratio("speed", "gandy", "limit"), cores=3)
+    (verdict,) = marks.judge({"speed": a_record({"gandy": row(1.0), "limit": row(1.0)})}, [mark])
+    assert verdict.word == "needs 3 cores"
+
+
+def test_last_row_is_compared_with_the_first_by_the_sum_of_figures() -> None:
+    def figures(one: float, two: float) -> dict[str, dict[str, float]]:
+        return {"a": {"median": one, "best": one}, "b": {"median": two, "best": two}}
+
+    rows = {"few": row(1.0, figures=figures(1, 3)), "many": row(1.0, figures=figures(2, 4))}
+    measure = marks.last_to_first("speed", "a", "b")
+    assert measure({"speed": a_record(rows)}, "median") == 1.5
+    assert measure({"speed": a_record({"few": rows["few"]})}, "median") is None
+
+
 def test_mark_without_results_is_not_measured() -> None:
     assert {verdict.word for verdict in marks.judge({})} == {"not measured"}
     mark = marks.Mark("W0", "speed", ">", 1, marks.ratio("speed", "gandy", "absent"))
@@ -95,7 +111,8 @@ def test_late_calls_are_compared_with_the_median_only() -> None:
 
 def test_every_mark_names_rows_that_exist() -> None:
     rows: dict[str, dict[str, dict[str, Any]]] = {}
-    told = {name: {"best": 1.0, "median": 1.0} for name in ("foreman_us", "foreman_mib")}
+    known = ("foreman_us", "foreman_mib", "postgres_us", "busiest_us", "bytes_per_row", "statements_per_second")
+    told = {name: {"best": 1.0, "median": 1.0} for name in known}
     for entry in catalogue.list_entries():
         rows.setdefault(entry.contestant.table, {})[entry.contestant.name] = row(1.0, p99=1.0, figures=told)
     verdicts = marks.judge({key: a_record(found) for key, found in rows.items()})
