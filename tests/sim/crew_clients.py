@@ -134,6 +134,11 @@ class CrewClient(JobClient):
         else:
             self._try_later(lambda: self.change(request, on_done))
 
+    def drain(self, foreman: str) -> None:
+        """Ask once: a foreman whose machine is dead can be asked for ever."""
+        if self.is_welcome:
+            self.ask(ask.DrainForeman(foreman), lambda _answer: None, lambda: None)
+
     # Waiting
 
     def wait(self, job: JobId) -> None:

@@ -217,7 +217,7 @@ class ManyForemenCrew:
             seen["foreman stopped for a while"] += 1
             foreman.stop_for(self.random.choice([1.0, 5.5, 7.0, 12.0]))
         if self._happens(plan.drain):
-            drain = partial(self.random.choice(self.clients).change, ask.DrainForeman(foreman.id))
+            drain = partial(self.random.choice(self.clients).drain, foreman.id)
             ways: list[Fault] = [foreman.stop, drain]
             self.random.choice(ways)()
 
