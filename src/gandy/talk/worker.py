@@ -141,8 +141,8 @@ class WorkerSide:
         Raises: RemoteProtocolError, if the foreman broke the protocol. Connect again.
         """
         while (event := self.exchange.next_event()) is not None:
-            if self._has_left and not isinstance(event, ExtensionReceived):
-                continue  # it runs no more tasks, but may still have calls, and answers requests for output
+            if self._has_left and not _concerns_one_that_left(event):
+                continue
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
@@ -252,6 +252,18 @@ class WorkerSide:
     def _greet(self) -> None:
         self.results.take_back()
         self._owes_hello = True
+
+
+def _concerns_one_that_left(event: ExchangeEvent) -> bool:
+    """A worker that left runs no more tasks, but may still have calls, and answers requests for output.
+
+    If it must connect again meanwhile, it needs to know what the foreman agreed to.
+    """
+    match event:
+        case ExtensionReceived() | Answered(Hello()):
+            return True
+        case _:
+            return False
 
 
 def _slim(task: Task) -> Task:

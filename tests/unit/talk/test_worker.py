@@ -529,3 +529,20 @@ def test_a_worker_that_stays_for_its_calls_hears_questions_and_no_more_jobs() ->
     assert hear(worker, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
     assert hear(worker, (5, Job((a_task(7),)))) == []
     assert said(worker) == []
+
+
+def test_a_worker_that_left_agrees_on_extensions_when_it_connects_again() -> None:
+    extensions = Extension.ATOMIC | Extension.HEARTBEAT
+    worker = WorkerSide(1, offers=extensions)
+    worker.connect()
+    said(worker)
+    assert hear(worker, (0, Ok(1, 0, extensions)), (3, Stop(STOP_ALL))) == [
+        Welcomed(extensions),
+        Leave(immediate=False),
+    ]
+    worker.disconnect()
+    worker.connect()
+    assert said(worker) == [(0, Hello(0, (), extensions))]
+    question = Extended(0x20, b"x")
+    events = hear(worker, (0, Ok(0, 0, extensions)), (7, question))
+    assert events == [Welcomed(extensions), ExtensionReceived(7, 0x20, b"x")]
