@@ -7,9 +7,11 @@ have owners, and all work must end. Foremen and workers are the real programs (`
 To replay a seed that broke a law: `python -m tests.sim.many_foremen SEED`.
 """
 
+import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import Final
@@ -120,6 +122,21 @@ class ManyWishes(JobWishes[CrewClient]):
             client.wait(client.random.choice(jobs))
 
 
+class ComplaintHandler(logging.Handler):
+    """Finds the warnings of real programs about peers that break the protocol: here all peers are real programs too."""
+
+    COMPLAINTS = ("broke the protocol", "is cut: ")
+
+    def __init__(self, on_complaint: Callable[[BrokenLaw], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._on_complaint = on_complaint
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if any(complaint in text for complaint in self.COMPLAINTS):
+            self._on_complaint(BrokenLaw(Law.PROTOCOL, text))
+
+
 class ManyForemenCrew:
     """`run` it, and every law was kept or `BrokenLaw` is raised."""
 
@@ -176,6 +193,15 @@ class ManyForemenCrew:
         foreman = self.random.choice(self.foremen)
         foreman.check_reach(origin)
         return foreman.accept(origin, end, 0)
+
+    @contextmanager
+    def _hear_complaints(self) -> Iterator[None]:
+        handler, logger = ComplaintHandler(self.bugs.append), logging.getLogger("gandy")
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
 
     def on_bug(self, bug: BaseException | str) -> None:
         self.bugs.append(BrokenLaw(Law.BUG, bug) if isinstance(bug, str) else bug)
@@ -291,13 +317,8 @@ class ManyForemenCrew:
     def run(self) -> None:
         """Raises: BrokenLaw."""
         try:
-            while not self.is_done:
-                if self.simulation.now > MAX_SECONDS:
-                    unended = self._find_unended()
-                    raise BrokenLaw(Law.OWNED if "owner" in unended else Law.ENDS, unended)
-                self.simulation.step()
-                if self.bugs:
-                    raise self.bugs[0]
+            with self._hear_complaints():
+                self._run()
             check_end(self.database.store, self.clients, self.wishes.open_jobs, self.laws)
         except BaseException as broken:
             broken.add_note(f"seed {self.simulation.seed} at {self.simulation.now:.3f} s")
@@ -305,6 +326,15 @@ class ManyForemenCrew:
         finally:
             for process in (*self.foremen, *self.workers):
                 process.loop.die()
+
+    def _run(self) -> None:
+        while not self.is_done:
+            if self.simulation.now > MAX_SECONDS:
+                unended = self._find_unended()
+                raise BrokenLaw(Law.OWNED if "owner" in unended else Law.ENDS, unended)
+            self.simulation.step()
+            if self.bugs:
+                raise self.bugs[0]
 
 
 def run_many(seeds: Iterable[int]) -> Counter[str]:
