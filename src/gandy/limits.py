@@ -231,13 +231,41 @@ MAX_LATE_SECONDS: Final = 1.0
 MAX_WAIT_SECONDS: Final = 10 * 365 * 86_400.0
 
 # States that a request for a list names: more than exist.
-MAX_STATES: Final = 16
+MAX_NAMED_STATES: Final = 16
 
 # Bytes of output in one piece: other tasks wait while a worker reads it.
 MAX_OUTPUT_PIECE_BYTES: Final = 1 << 20
 
 # Workers that one page of output is read from: the part of each must be worth its round trip.
 MAX_PAGE_WORKERS: Final = 64
+
+# Viewers
+
+# Requests of viewers that one shard sends updates to, besides those about single jobs.
+MAX_VIEWERS: Final = 1_000
+
+# Jobs, and commands, that one update about the crew shows. What is beyond that is in the list of jobs, page by page.
+MAX_GLANCES: Final = 1_000
+
+# Attempts that one update shows as they begin, and as they end: ten updates a second are more than a person can read.
+MAX_SPANS: Final = 200
+
+# Characters of a job's title: a column of a table.
+MAX_TITLE: Final = 80
+
+# Buckets of a histogram: four for each power of two, of numbers with 63 bits.
+MAX_BUCKETS: Final = 256
+
+# Tasks whose states are compressed into one part of an update, and the bytes that these may take: zlib adds a little
+# to what cannot be compressed.
+MAX_STATES: Final = 1 << 20
+MAX_STATES_BYTES: Final = MAX_STATES + 1024
+
+# Runs of tasks in one update. If more have changed, all states are sent anew.
+MAX_RUNS: Final = 10_000
+
+# Bytes that may wait for a viewer before updates are left out; when it has read them, it gets everything anew.
+MAX_VIEWER_BYTES: Final = 256 * 1024
 
 # What a foreman keeps
 

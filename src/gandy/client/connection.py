@@ -131,13 +131,13 @@ class Connection:
     def _find_link_pause(self, patience: Patience, lost_at: Monotonic) -> float | None:
         return None if self._is_closed else patience.on_link_error(lost_at, read_monotonic())
 
-    async def watch(self, request: Request, expected: type[A]) -> AsyncGenerator[A, None]:
-        """Make one request and iterate over its events, skipping those that are out of date.
+    async def watch(self, request: Request, expected: type[A], *, latest_only: bool = True) -> AsyncGenerator[A, None]:
+        """Make one request and iterate over its answer and its events, or only over the latest of those that have come.
 
         Raises: as `ask`, but at once. It ends only with an error.
         """
         link = await self.get_link()
-        feed = link.follow(request, latest_only=True)
+        feed = link.follow(request, latest_only=latest_only)
         try:
             while True:
                 yield check(await feed.take(), expected)

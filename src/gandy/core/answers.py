@@ -16,6 +16,7 @@ from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
 from gandy.core.steps import Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
+from gandy.core.viewing import Viewing
 
 # Requests that only the owner of the job's shard can answer: it has the job in memory.
 Owned = (
@@ -23,6 +24,8 @@ Owned = (
     | ask.CloseJob
     | ask.WatchJob
     | ask.WatchResults
+    | ask.WatchTasks
+    | ask.ReadStates
     | ask.CancelJob
     | ask.RetractTasks
     | ask.RetryJob
@@ -41,6 +44,7 @@ class Answers:
         self._standing = standing
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
+        self._viewing = Viewing(foreman)
         self._changing = Changing(foreman, standing, self._looking)
 
     def answer(self, payload: bytes, link: Link, token: Any) -> Steps[ask.Answer | None]:
@@ -62,7 +66,11 @@ class Answers:
 
     def _find_elsewhere(self, request: ask.Request) -> Steps[int]:
         """The other shard that has the job of this request; NO_SHARD if we can answer it."""
-        if self._foreman.shard == NO_SHARD or not isinstance(request, Owned):
+        if self._foreman.shard == NO_SHARD:
+            return NO_SHARD
+        if isinstance(request, ask.WatchCrew):
+            return NO_SHARD if request.shard == self._foreman.shard else request.shard
+        if not isinstance(request, Owned):
             return NO_SHARD
         job = request.job
         if self._foreman.reactor.jobs.find(job) is not None:
@@ -96,6 +104,8 @@ class Answers:
                 if self._foreman.shard == NO_SHARD:
                     return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
                 return (yield ManageCrew(request))  # type: ignore[no-any-return]
+            case ask.WatchCrew() | ask.WatchTasks() | ask.ReadStates() | ask.FindTasks():
+                return (yield from self._viewing.answer(request))
             case _:
                 return (yield from self._looking.answer(request))
 

@@ -83,6 +83,7 @@ class Call(Struct, eq=False):
     command: OfferedCommand
     flags: int = 0
     deadline: Monotonic = NEVER
+    began: float = 0.0  # when it came, on the monotonic clock; 0 unless calls are metered
     peer: Peer | None = None  # the worker, once it has the call
     id: int = 0  # its number there
     slots: int = 1

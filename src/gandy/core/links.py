@@ -203,6 +203,7 @@ class Link:
                 about.folder,
                 reports_begun,
                 Extension.SHARDS in event.extensions,
+                about.version,
             )
         self.is_known = self._is_named = True
         # It reports for former workers, except for those that connected with another key.

@@ -146,7 +146,7 @@ class Looking:
             insecure=bool(standing.insecure_doors),
             insecure_doors=tuple(standing.insecure_doors),
             workers=len(here),
-            slots=sum(map(_count_slots, here)),
+            slots=sum(worker.all_slots for worker in here),
             used=sum(worker.slots.busy for worker in here),
             jobs=len(reactor.jobs),
             waiting=sum(each.waiting for each in counts),
@@ -192,17 +192,11 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
     return ROW_BYTES + CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
 
 
-def _count_slots(worker: KnownWorker) -> int:
-    """The slots of a worker. While other shards use some of them, this one may use fewer."""
-    slots = worker.slots
-    return slots.most + slots.reserved if worker.info.shares_slots and not worker.problem else slots.total
-
-
 def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) -> ask.WorkerRow:
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
-        slots=_count_slots(worker),
+        slots=worker.all_slots,
         used=worker.slots.busy,
         running=len(worker.held.begun),
         tags=tuple(sorted(worker.info.tags)),
@@ -213,4 +207,5 @@ def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) ->
         commands=tuple(board.dispatcher.offers.list_names(worker.info.id)),
         knows_time=worker.knows_time,
         problem=worker.problem,
+        version=worker.info.version,
     )

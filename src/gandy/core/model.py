@@ -172,6 +172,14 @@ class Counts(Struct):
     cancelled: Count = 0
     assigned: Count = 0
 
+    def add(self, other: "Counts") -> None:
+        self.waiting += other.waiting
+        self.running += other.running
+        self.finished += other.finished
+        self.failed += other.failed
+        self.cancelled += other.cancelled
+        self.assigned += other.assigned
+
     def list_by_progress(self) -> list[tuple[str, int]]:
         """Each state's name and number of tasks, in the order in which a task goes through them."""
         waiting, *others, assigned = asdict(self).items()

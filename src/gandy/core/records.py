@@ -3,6 +3,8 @@
 All times are times of day, for people. Wall clocks are stepped, so no wait is timed by them.
 """
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from gandy.core.model import AttemptKey, Ending, Input, JobSpec, JobState, TaskState
@@ -125,3 +127,16 @@ Record = (
     | ResultsDropped
     | JobForgotten
 )
+
+
+def list_jobs(record: Record) -> Iterable[JobId]:
+    """The jobs that a record changes."""
+    match record:
+        case Ended(attempt):
+            return (attempt.job,)
+        case Claimed(_, attempts) | Began(_, attempts):
+            return {attempt.job for attempt in attempts}
+        case JobAdded(job) | TasksAdded(job) | OpenJobClosed(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
+            return (job,)
+        case _:
+            return ()

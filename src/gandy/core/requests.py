@@ -36,6 +36,7 @@ from gandy.bounds import (
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow, TaskRow
 from gandy.core.shards import ShardNumber
+from gandy.core.views import CrewUpdate, TaskUpdate
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import TaskNumber
 from gandy.limits import (
@@ -44,13 +45,14 @@ from gandy.limits import (
     MAX_COMMANDS,
     MAX_FORGOTTEN,
     MAX_INPUTS,
+    MAX_NAMED_STATES,
     MAX_OUTPUTS,
     MAX_PAGE,
     MAX_READ_BYTES,
     MAX_RETRACTED,
     MAX_SHARDS,
-    MAX_STATES,
     MAX_TAGS,
+    MAX_TASKS,
     MAX_TEXT,
     MAX_TOKEN_ADDRESSES,
 )
@@ -130,7 +132,7 @@ class ListResults(_Request, frozen=True):
 class ListJobs(_Request, frozen=True):
     """Answered with `JobList`, the newest first. `before` continues below a job's number."""
 
-    states: Annotated[tuple[JobState, ...], Meta(max_length=MAX_STATES)] | None = None
+    states: Annotated[tuple[JobState, ...], Meta(max_length=MAX_NAMED_STATES)] | None = None
     limit: Limit = 100
     before: JobNumber | None = None
 
@@ -147,11 +149,43 @@ class WatchJob(_Request, frozen=True):
     job: JobNumber
 
 
+class WatchCrew(_Request, frozen=True):
+    """Answered with `CrewUpdate`, a whole one; then come events, each a `CrewUpdate` with what has changed.
+
+    If they are not read fast enough, some are left out, and a whole one follows.
+    """
+
+    shard: Count = 0  # of the crew's jobs; 0: that of the foreman that is asked
+
+
+class WatchTasks(_Request, frozen=True):
+    """Answered with `TaskUpdate`, a whole one; until the job is final come events, each a `TaskUpdate`.
+
+    If they are not read fast enough, some are left out, and a whole one follows.
+    """
+
+    job: JobNumber
+
+
+class ReadStates(_Request, frozen=True):
+    """Answered with `TaskUpdate`: the states of a job's tasks from one on, as many as fit. No events follow."""
+
+    job: JobNumber
+    first: Annotated[TaskNumber, Meta(ge=1, le=MAX_TASKS)] = TaskNumber(1)
+
+
+class FindTasks(_Request, frozen=True):
+    """Answered with `TaskList`: those of the named tasks that exist, as many as fit, in the order of their numbers."""
+
+    job: JobNumber
+    tasks: Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_PAGE)]
+
+
 class ListTasks(_Request, frozen=True):
     """Answered with `TaskList`, in the order of task numbers. `after` continues above a task's number."""
 
     job: JobNumber
-    states: Annotated[tuple[TaskState, ...], Meta(max_length=MAX_STATES)] | None = None
+    states: Annotated[tuple[TaskState, ...], Meta(max_length=MAX_NAMED_STATES)] | None = None
     limit: Limit = 100
     after: TaskIndex = TaskNumber(0)
 
@@ -319,6 +353,10 @@ Request = (
     | ListJobs
     | ShowJob
     | WatchJob
+    | WatchCrew
+    | WatchTasks
+    | ReadStates
+    | FindTasks
     | ListTasks
     | ListAttempts
     | CancelJob
@@ -427,6 +465,7 @@ class WorkerRow(Struct, frozen=True):
     commands: Annotated[tuple[Text, ...], Meta(max_length=MAX_COMMANDS)] = ()  # that it offers
     knows_time: bool = False  # the shared one, and so it can begin things at a time
     problem: str = ""  # what it is short of, and so uses fewer slots than it has
+    version: Text = ""  # of gandy; empty if the worker does not say, as a plain one
 
 
 class WorkerList(_Answer, frozen=True):
@@ -567,6 +606,8 @@ Answer = (
     | JobFound
     | JobList
     | TaskList
+    | CrewUpdate
+    | TaskUpdate
     | Results
     | Retracted
     | Explained

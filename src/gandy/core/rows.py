@@ -78,6 +78,16 @@ def find_runs(tasks: Iterable[TaskNumber]) -> tuple[Run, ...]:
     return tuple(zip(firsts, [*lasts[1:], last], strict=False))  # without tasks there is no first
 
 
+def expand_states(found: RecoveredJob) -> bytes:
+    """The states of all tasks of a job, a byte each."""
+    states = bytearray([found.fresh]) * found.row.spec.tasks
+    for first, last in found.finished:
+        states[first - 1 : last] = bytes([TaskState.FINISHED]) * (last - first + 1)
+    for row in found.tasks:
+        states[row.task - 1] = row.state
+    return bytes(states)
+
+
 class Recovered(Struct, frozen=True):
     """All that a foreman must know when it starts again."""
 
@@ -115,6 +125,12 @@ class StoredJobs(Protocol):
         self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
     ) -> list[TaskRow]:
         """Tasks above `after` in the order of their numbers, those without a row of their own included."""
+
+    async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+        """Those of the tasks that exist. Their numbers ascend."""
+
+    async def read_states(self, job: JobId) -> bytes | None:
+        """The states of all tasks of a job, a byte each, in the order of their numbers. None: there is no such job."""
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         """Tasks above `after` that have ended for good, with their results, which all other lists leave out."""

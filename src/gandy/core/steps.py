@@ -79,6 +79,14 @@ class Follow(Struct, frozen=True):
     results: bool
 
 
+class View(Struct, frozen=True):
+    """Send the client updates from now on: about this shard, or about the tasks of a job. The result is the first one;
+    None if the job is not in memory. Raises: Refusal.
+    """
+
+    job: JobId | None
+
+
 class CompareClocks(Struct, frozen=True):
     """The result is how far the shared time is ahead of ours. Raises: Refusal, if that is not known."""
 
@@ -135,6 +143,7 @@ OwnStep = (
     | Ask
     | Note
     | Follow
+    | View
     | CompareClocks
     | DrawIdentity
     | KeepArguments

@@ -8,6 +8,7 @@ from struct import Struct as Layout
 from typing import Final
 
 from gandy.core.call_dispatch import CallDispatcher
+from gandy.core.call_meter import CallMeter
 from gandy.core.call_output import CallOutput
 from gandy.core.calls import Call, OnOut, Peer
 from gandy.core.waiting import WaitingCalls
@@ -59,6 +60,7 @@ class Switchboard:
         self.touched = self.output.touched
         self.waiting = WaitingCalls(max_queued, max_bytes)
         self.dispatcher = CallDispatcher(now, self.output, self.waiting)
+        self.meter: CallMeter | None = None  # while viewers look
         self._peers = 0
 
     def add_peer(self, on_out: OnOut | None = None) -> Peer:
@@ -70,6 +72,7 @@ class Switchboard:
         assign, offers = self.dispatcher.assign, self.dispatcher.offers
         end, calls, commands, find_worker = len(data), client.calls, offers.commands, offers.find_worker
         frames, begin, receiver = bytearray(), at, None
+        began = float(self.now) if self.meter is not None else 0.0
         while (body := at + _HEAD) < end:
             head, seq, age_ms, size = _unpack_plain(data, at)
             stop, name_end = body + size, body + 1 + data[body]
@@ -85,6 +88,8 @@ class Switchboard:
                     self._pass_on(receiver, frames[begin:at])
                 begin, receiver = at, peer
             call = calls[seq] = Call(client, seq, command)
+            if began:
+                call.began = began
             _pack_number(frames, at + _SEQ_AT, assign(call, peer))
             at = stop
         if receiver is not None:
@@ -93,7 +98,7 @@ class Switchboard:
 
     def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
         """The same for plain results."""
-        end, serves = len(data), peer.serves
+        end, serves, meter = len(data), peer.serves, self.meter
         frames, begin, receiver = bytearray(), at, None
         while (body := at + _HEAD) <= end:
             head, number, padding, size = _unpack_plain(data, at)
@@ -112,6 +117,8 @@ class Switchboard:
             seq = call.client_id
             del serves[number], client.calls[seq]
             peer.slots.by_calls -= call.slots
+            if meter is not None:
+                meter.note(call, self.now)
             _pack_number(frames, at + _SEQ_AT, seq)
             at = stop
         if receiver is not None:
@@ -148,6 +155,8 @@ class Switchboard:
             if flags & AT:
                 read_time(payload, end)
         call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else NEVER)
+        if self.meter is not None:
+            call.began = float(now)
         if flags & CAST and not flags & MORE:
             call.client = None
         elif seq in client.calls:
@@ -176,6 +185,8 @@ class Switchboard:
             out.append(_pack(MAGIC, RESULT, flags, call.client_id, 0, len(payload)))
             out.append(payload)
         if flags & LAST:
+            if self.meter is not None:
+                self.meter.note(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
             del peer.serves[seq]
             peer.slots.by_calls -= call.slots
             if client is not None:

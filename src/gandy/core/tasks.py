@@ -74,6 +74,10 @@ class TaskTable:
     def state(self, task: TaskNumber) -> TaskState:
         return TaskState(self._states[task])
 
+    def copy_states(self) -> bytes:
+        """The states of all tasks, a byte each."""
+        return bytes(memoryview(self._states)[1:])
+
     def attempts(self, task: TaskNumber) -> int:
         count = self._attempts[task]
         return count if count < MANY else self._many[task]

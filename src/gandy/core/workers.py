@@ -30,6 +30,7 @@ class WorkerInfo(Struct, frozen=True):
     folder: str = ""  # where it keeps results until they are acknowledged, on its own machine
     reports_begun: bool = False  # what it begins; else all that it is given counts as begun at once
     shares_slots: bool = False  # with other shards, and is told what is wanted of it
+    version: str = ""  # of gandy
 
 
 def worker_name(worker: str) -> str:
@@ -67,6 +68,12 @@ class KnownWorker:
         """Take what the worker says about itself now."""
         self.info = info
         self.slots.resize(info.slots)
+
+    @property
+    def all_slots(self) -> int:
+        """Those of all shards. While other shards use some of them, this one may use fewer."""
+        slots = self.slots
+        return slots.most + slots.reserved if self.info.shares_slots and not self.problem else slots.total
 
     @property
     def free(self) -> int:

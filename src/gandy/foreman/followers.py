@@ -1,8 +1,7 @@
 """Sends clients the events that they asked for: changes of jobs, and results of their tasks. It decides nothing."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final
 
 from gandy.core import requests as ask
@@ -10,73 +9,16 @@ from gandy.core.foreman import Batch
 from gandy.core.links import Link
 from gandy.core.looking import describe_end
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, TaskState
-from gandy.core.records import (
-    Began,
-    Claimed,
-    Ended,
-    JobAdded,
-    JobForgotten,
-    JobSet,
-    OpenJobClosed,
-    Record,
-    TasksAdded,
-    TasksSet,
-)
-from gandy.core.refusal import Refusal
+from gandy.core.records import Began, Claimed, Ended, JobSet, Record, list_jobs
 from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow
 from gandy.errors import StoreError
 from gandy.foreman.committer import Committer
 from gandy.foreman.messenger import Messenger
+from gandy.foreman.subscriptions import Subscriptions, Token
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_NAMED_TASKS, MAX_PAGE, MAX_PAGE_BYTES, MAX_WATCHED
+from gandy.limits import MAX_NAMED_TASKS, MAX_PAGE, MAX_PAGE_BYTES
 
 EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
-
-Token = tuple[Link, int]  # a client's link, and the number of its request
-
-
-class Subscriptions:
-    """Requests for events, by job."""
-
-    def __init__(self) -> None:
-        self._tokens: dict[JobId, set[Token]] = {}
-        self._counts: Counter[Link] = Counter()  # of these, by link
-
-    def __contains__(self, job: JobId | None) -> bool:
-        return job in self._tokens
-
-    def __bool__(self) -> bool:
-        return bool(self._tokens)
-
-    def __getitem__(self, job: JobId) -> tuple[Token, ...]:
-        return tuple(self._tokens.get(job, ()))
-
-    def add(self, job: JobId, token: Token) -> None:
-        """Raises: Refusal."""
-        if token in self._tokens.get(job, ()):
-            return
-        if self._counts[token[0]] >= MAX_WATCHED:
-            raise Refusal("refused", f"one link watches at most {MAX_WATCHED:,} jobs")
-        self._counts[token[0]] += 1
-        self._tokens.setdefault(job, set()).add(token)
-
-    def discard(self, job: JobId, token: Token) -> None:
-        tokens = self._tokens.get(job, set())
-        if token in tokens:
-            tokens.remove(token)
-            self._counts[token[0]] -= 1
-        if not tokens:
-            self._tokens.pop(job, None)
-
-    def forget_job(self, job: JobId) -> None:
-        for token in self[job]:
-            self.discard(job, token)
-
-    def forget_link(self, link: Link) -> None:
-        for tokens in self._tokens.values():
-            tokens.difference_update([token for token in tokens if token[0] is link])
-        self._tokens = {job: tokens for job, tokens in self._tokens.items() if tokens}
-        self._counts.pop(link, None)
 
 
 class Followers:
@@ -137,7 +79,7 @@ class Followers:
     def _send_changes(self, records: Sequence[Record]) -> None:
         """Send the end of a job at once, and other changes no more often than people can look."""
         for record in records:
-            for job in _jobs_of(record):
+            for job in list_jobs(record):
                 if job not in self._watchers:
                     continue
                 if isinstance(record, JobSet) and record.state in FINAL_JOB_STATES:
@@ -222,15 +164,3 @@ def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow
         size += weight
     if rows:
         yield tuple(rows[begin:])
-
-
-def _jobs_of(record: Record) -> Iterable[JobId]:
-    match record:
-        case Ended(attempt):
-            return (attempt.job,)
-        case Claimed(_, attempts) | Began(_, attempts):
-            return {attempt.job for attempt in attempts}
-        case JobAdded(job) | TasksAdded(job) | OpenJobClosed(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
-            return (job,)
-        case _:
-            return ()

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from gandy.core import requests as ask
 from gandy.core.links import Link
@@ -20,6 +21,9 @@ from gandy.reach import Reach
 log = logging.getLogger("gandy.foreman")
 
 MOVED = "moved"  # the kind of a failure: the owner of a shard is changing, so the client should ask again
+
+# Requests whose answer is followed by events.
+FOLLOWED: Final = ask.WatchJob | ask.WatchResults | ask.WatchCrew | ask.WatchTasks
 
 Key = tuple[Link | None, int]  # a client's link, or None for questions of our own; and a shard
 
@@ -43,7 +47,7 @@ class Forwarder:
         except (LinkError, ConfigError) as error:
             log.debug("shard %d cannot be reached: %s", shard, error)
             raise _make_refusal(shard) from None
-        if isinstance(request, ask.WatchJob | ask.WatchResults):
+        if isinstance(request, FOLLOWED):
             peer.lost.add_done_callback(lambda _lost: self._end_events(link, seq, shard))
         return answered.result()
 

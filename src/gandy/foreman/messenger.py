@@ -38,6 +38,10 @@ class Messenger:
         """`seq`: of the request that asked for events."""
         self.send(link, EVENT, encode(hide_values(event)), seq)
 
+    def send_encoded(self, link: Link, seq: int, event: bytes) -> None:
+        """The same for an event that was encoded once, for many clients."""
+        self.send(link, EVENT, event, seq)
+
     def flush(self) -> None:
         self._will_flush = False
         self._links.flush()

@@ -109,6 +109,11 @@ class SocketLink(asyncio.Protocol):
         if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             self._transport.abort()
 
+    @property
+    def unsent_bytes(self) -> int:
+        """That the peer has not read, and that the kernel has no room for."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def pause_reading(self) -> None:
         """Until `resume_reading`, what the peer sends waits in the kernel, and then at the peer."""
         if self._transport is not None and not self._transport.is_closing():

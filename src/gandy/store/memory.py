@@ -18,7 +18,7 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, take_page, weigh_job, weigh_task
+from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, expand_states, take_page, weigh_job, weigh_task
 from gandy.core.shards import NO_SHARD
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
@@ -148,6 +148,17 @@ class MemoryStore:
         else:
             rows = (row for row in found.list_kept() if row.task > after)
         return take_page((row for row in rows if states is None or row.state in states), limit, weigh_task)
+
+    async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+        found = self._jobs.get(job)
+        if found is None:
+            return []
+        rows = (found.get_row(task) for task in tasks if 1 <= task <= found.spec.tasks)
+        return take_page(rows, len(tasks), weigh_task)
+
+    async def read_states(self, job: JobId) -> bytes | None:
+        found = self._jobs.get(job)
+        return None if found is None else expand_states(found.recover())
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         rows = await self.list_tasks(job, FINAL_STATES, limit, after)

@@ -57,6 +57,15 @@ SELECT task, state, attempt, worker, claimed, ended, due, failures, crashes, end
 WHERE job = ? AND task > ? AND task <= ? ORDER BY task
 """
 
+# The rows of some tasks.
+FIND_ROWS: Final = """
+SELECT task, state, attempt, worker, claimed, ended, due, failures, crashes, ending FROM tasks
+WHERE job = ? AND task IN (SELECT value FROM json_each(?)) ORDER BY task
+"""
+
+# The states of all tasks that have a row.
+READ_STATES: Final = "SELECT task, state FROM tasks WHERE job = ? ORDER BY task"
+
 # Tasks that finished at the first attempt. The plus keeps SQLite from using an index, which would be slower here.
 LIST_FINISHED: Final = """
 SELECT task FROM tasks WHERE job = ? AND +state = 2 AND attempt = 1 AND failures = 0 AND crashes = 0 ORDER BY task
@@ -180,6 +189,33 @@ def list_tasks(
 ) -> list[TaskRow]:
     with _snapshot(db):
         return _list_tasks(db, job, states, limit, after)
+
+
+def find_tasks(db: sqlite3.Connection, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+    with _snapshot(db):
+        found = db.execute(GET_FRESH, (job,)).fetchone()
+        if found is None:
+            return []
+        count, fresh = found
+        rows = {row[0]: row for row in db.execute(FIND_ROWS, (job, json.dumps(tasks)))}
+        named = (task for task in tasks if 1 <= task <= count)
+        return take_page(
+            (_to_task(rows[task]) if task in rows else TaskRow(task, TaskState(fresh), 0) for task in named),
+            len(tasks),
+            weigh_task,
+        )
+
+
+def read_states(db: sqlite3.Connection, job: JobId) -> bytes | None:
+    with _snapshot(db):
+        found = db.execute(GET_FRESH, (job,)).fetchone()
+        if found is None:
+            return None
+        count, fresh = found
+        states = bytearray([fresh]) * count
+        for task, state in db.execute(READ_STATES, (job,)):
+            states[task - 1] = state
+        return bytes(states)
 
 
 def list_results(db: sqlite3.Connection, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:

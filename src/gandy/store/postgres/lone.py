@@ -105,6 +105,12 @@ class LoneStore:
     ) -> list[TaskRow]:
         return await self._opened.list_tasks(job, states, limit, after)
 
+    async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+        return await self._opened.find_tasks(job, tasks)
+
+    async def read_states(self, job: JobId) -> bytes | None:
+        return await self._opened.read_states(job)
+
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._opened.list_results(job, limit, after)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Input, JobState, TaskState
-from gandy.core.rows import JobRow, TaskRow, take_page, weigh_task
+from gandy.core.rows import JobRow, TaskRow, expand_states, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
@@ -107,6 +107,23 @@ class Reader:
             if sum(map(weigh_task, found)) > MAX_PAGE_BYTES:
                 break
         return take_page(found, limit, weigh_task)
+
+    async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+        async def work(db: Connection) -> list[TaskRow]:
+            head = await self._find_head(db, job)
+            if head is None:
+                return []
+            found: list[TaskRow] = []
+            for first, last in find_runs(tasks):
+                window = await self._read_range(db, head, first - 1, last, False)
+                found += pick(window, head.fresh, frozenset(TaskState), first - 1, last - first + 1)
+            return found
+
+        return take_page(await self._connections.snapshot(work), len(tasks), weigh_task)
+
+    async def read_states(self, job: JobId) -> bytes | None:
+        found = await self.load_job(job)
+        return None if found is None else expand_states(found.recovered)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         async def work(db: Connection) -> list[TaskRow]:

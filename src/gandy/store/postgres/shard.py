@@ -282,6 +282,12 @@ class PostgresStore:
     ) -> list[TaskRow]:
         return await self._reader.list_tasks(job, states, limit, after)
 
+    async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+        return await self._reader.find_tasks(job, tasks)
+
+    async def read_states(self, job: JobId) -> bytes | None:
+        return await self._reader.read_states(job)
+
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._reader.list_results(job, limit, after)
 

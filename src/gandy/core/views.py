@@ -1,0 +1,158 @@
+"""What a foreman sends to viewers of its jobs and workers: rows at a glance, and what has changed since the last ones.
+
+A viewer gets everything once, and then only changes. An update is made once for all viewers: see `core.live_view` and
+`core.task_view`.
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from gandy.bounds import (
+    AttemptNumber,
+    Count,
+    Integer,
+    JobNumber,
+    Moment,
+    OptionalName,
+    Seconds,
+    Tags,
+    TaskIndex,
+    Text,
+    WallMoment,
+)
+from gandy.core.model import Counts, JobState, TaskState
+from gandy.ids import TaskNumber
+from gandy.limits import (
+    MAX_BUCKETS,
+    MAX_GLANCES,
+    MAX_PAGE,
+    MAX_RUNS,
+    MAX_STATES_BYTES,
+    MAX_TITLE,
+)
+
+BUCKETS_PER_DOUBLING: Final = 4  # of a histogram: each bucket is at most a quarter wider than its lower bound
+
+Buckets = Annotated[tuple[Count, ...], Meta(max_length=MAX_BUCKETS)]
+States = Annotated[bytes, Meta(max_length=MAX_STATES_BYTES)]
+
+
+def find_bucket(value: int) -> int:
+    """The bucket of a whole number in a histogram whose buckets widen with the values."""
+    width = value.bit_length() - 3
+    return value if width <= 0 else width * BUCKETS_PER_DOUBLING + (value >> width)
+
+
+def find_lower_bound(bucket: int) -> int:
+    """The least number in a bucket."""
+    width, rest = divmod(bucket, BUCKETS_PER_DOUBLING)
+    return bucket if width <= 1 else (BUCKETS_PER_DOUBLING + rest) << (width - 1)
+
+
+class JobGlance(Struct, frozen=True, array_like=True):
+    """A job that is not final, or has just become so."""
+
+    job: JobNumber
+    title: Annotated[str, Meta(max_length=MAX_TITLE)]  # its name, or the beginning of its command
+    state: JobState
+    held: bool
+    submitted: WallMoment
+    counts: Counts
+    priority: Integer = 0
+    is_open: bool = False  # tasks may still be added
+
+
+class WorkerGlance(Struct, frozen=True, array_like=True):
+    """A worker, as this shard knows it: what it does for other shards, these know."""
+
+    id: Text
+    name: Text
+    slots: Count
+    used: Count  # by tasks and calls of this shard
+    running: Count  # tasks of this shard that have begun
+    waiting: Count  # tasks of this shard that it has, and that have not
+    calls: Count  # in progress
+    connected: bool
+    draining: bool
+    silent_seconds: Seconds  # since its last message; 0 unless that is longer than usual
+    problem: Text = ""  # what it is short of, and so uses fewer slots than it has
+    tags: Tags = ()
+    version: OptionalName = ""
+    knows_time: bool = False
+
+
+class CommandGlance(Struct, frozen=True, array_like=True):
+    """A command that workers offer. Numbers of calls count since the first viewer came."""
+
+    name: Text
+    workers: Count
+    waiting: Count
+    ended: Count = 0
+    failed: Count = 0  # of these
+    buckets: Buckets = ()  # of microseconds from the call to its answer: how many calls each bucket has
+
+
+class Span(Struct, frozen=True, array_like=True):
+    """An attempt that runs, or has ended."""
+
+    worker: Text
+    job: JobNumber
+    task: TaskIndex
+    attempt: AttemptNumber
+    state: TaskState  # RUNNING, or what its end led to
+    began: WallMoment
+    ended: WallMoment | None = None
+    peak_memory_bytes: Count = 0
+
+
+class Totals(Struct, array_like=True):
+    """What has happened since the first viewer came. If a number falls, the foreman began to count anew."""
+
+    finished: Count = 0  # tasks
+    failed: Count = 0
+    cancelled: Count = 0
+    repeated: Count = 0  # attempts after which the task waits again
+    lost: Count = 0  # attempts that were lost with their worker
+    calls: Count = 0  # that have ended
+
+
+class CrewUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
+    """What has changed in one shard; if `is_whole`, all that there is to see."""
+
+    at: WallMoment
+    shard: Count
+    waiting: Count  # tasks
+    assigned: Count
+    running: Count
+    unfinished: Count  # jobs
+    calls_waiting: Count
+    totals: Totals
+    trouble: Text = ""  # of the store
+    shared_ahead: Moment | None = None  # how far the shared clock is ahead of the foreman's wall clock, if it knows
+    is_whole: bool = False
+    jobs: Annotated[tuple[JobGlance, ...], Meta(max_length=MAX_GLANCES)] = ()
+    forgotten: Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_PAGE)] = ()
+    workers: Annotated[tuple[WorkerGlance, ...], Meta(max_length=MAX_PAGE)] = ()
+    left: Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)] = ()  # ids of workers that are not listed any more
+    commands: Annotated[tuple[CommandGlance, ...], Meta(max_length=MAX_GLANCES)] = ()
+    spans: Annotated[tuple[Span, ...], Meta(max_length=MAX_PAGE)] = ()
+    skipped: Count = 0  # attempts that ended and are not among the spans, because there were so many
+
+
+TaskRun = tuple[TaskIndex, TaskIndex, TaskState]  # the first and the last of tasks that are in one state now
+
+
+class TaskUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
+    """What has changed in the states of a job's tasks; if `is_whole`, all states from a task on, as many as fit.
+
+    A viewer asks for the rest of a larger job with `ReadStates`.
+    """
+
+    job: JobNumber
+    tasks: TaskIndex  # that the job has now
+    is_whole: bool = False
+    first: TaskIndex = TaskNumber(1)  # the task of the first of `states`
+    states: States = b""  # a byte for each task, compressed with zlib
+    runs: Annotated[tuple[TaskRun, ...], Meta(max_length=MAX_RUNS)] = ()
+    is_final: bool = False  # the job has ended: no more updates follow
