@@ -13,26 +13,19 @@ from msgspec.structs import replace
 from gandy.core.call_meter import CallMeter
 from gandy.core.foreman import Foreman
 from gandy.core.jobs import ActiveJob
-from gandy.core.model import FINAL_JOB_STATES, Counts, JobSpec
+from gandy.core.model import FINAL_JOB_STATES, Counts
 from gandy.core.records import JobAdded, JobForgotten, Record, list_jobs
 from gandy.core.spans import Spans
 from gandy.core.standing import Standing
-from gandy.core.views import CommandGlance, CrewUpdate, JobGlance, Totals, WorkerGlance
+from gandy.core.views import CommandGlance, CrewUpdate, JobGlance, Totals, WorkerGlance, make_title
 from gandy.core.workers import KnownWorker
 from gandy.ids import JobId
-from gandy.limits import MAX_GLANCES, MAX_PAGE, MAX_TEXT, MAX_TITLE
+from gandy.limits import MAX_GLANCES, MAX_PAGE, MAX_TEXT
 from gandy.moments import LONG_AGO, Monotonic
 
 QUIET_SECONDS: Final = 5.0  # of silence that are usual for a worker: it sends a heartbeat more often
 MANY: Final = 200  # workers or jobs; looking at each of more, in every update, would take a part of the foreman's time
 LOOK_PERIOD: Final = 1.0  # seconds between two looks at so many
-
-
-def make_title(spec: JobSpec) -> str:
-    """The name of a job, or the beginning of its command, on one line."""
-    words = spec.command[:MAX_TITLE] if isinstance(spec.command, str) else " ".join(spec.command[:MAX_TITLE])
-    title = " ".join((spec.name or words)[: 4 * MAX_TITLE].split())
-    return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 
 
 class LiveView:
@@ -178,17 +171,8 @@ class LiveView:
 
 
 def _describe_job(job: ActiveJob) -> JobGlance:
-    spec = job.spec
-    return JobGlance(
-        job.id,
-        make_title(spec),
-        job.state,
-        job.held,
-        job.submitted,
-        job.tasks.counts,
-        spec.priority,
-        job.is_open,
-    )
+    counts, priority = job.tasks.counts, job.spec.priority
+    return JobGlance(job.id, make_title(job.spec), job.state, job.held, job.submitted, counts, priority, job.is_open)
 
 
 def _describe_worker(worker: KnownWorker, now: Monotonic) -> WorkerGlance:

@@ -180,6 +180,10 @@ class Counts(Struct):
         self.cancelled += other.cancelled
         self.assigned += other.assigned
 
+    @property
+    def total(self) -> int:
+        return self.waiting + self.running + self.finished + self.failed + self.cancelled + self.assigned
+
     def list_by_progress(self) -> list[tuple[str, int]]:
         """Each state's name and number of tasks, in the order in which a task goes through them."""
         waiting, *others, assigned = asdict(self).items()

@@ -21,7 +21,8 @@ from gandy.bounds import (
     Text,
     WallMoment,
 )
-from gandy.core.model import Counts, JobState, TaskState
+from gandy.core.model import Counts, JobSpec, JobState, TaskState
+from gandy.core.rows import JobRow
 from gandy.ids import TaskNumber
 from gandy.limits import (
     MAX_BUCKETS,
@@ -156,3 +157,17 @@ class TaskUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     states: States = b""  # a byte for each task, compressed with zlib
     runs: Annotated[tuple[TaskRun, ...], Meta(max_length=MAX_RUNS)] = ()
     is_final: bool = False  # the job has ended: no more updates follow
+
+
+def make_title(spec: JobSpec) -> str:
+    """The name of a job, or the beginning of its command, on one line."""
+    words = spec.command[:MAX_TITLE] if isinstance(spec.command, str) else " ".join(spec.command[:MAX_TITLE])
+    title = " ".join((spec.name or words)[: 4 * MAX_TITLE].split())
+    return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
+
+
+def glance_at(row: JobRow) -> JobGlance:
+    """A job as it is in a list."""
+    spec = row.spec
+    title, priority = make_title(spec), spec.priority
+    return JobGlance(row.job, title, row.state, row.held, row.submitted, row.counts, priority, spec.is_open)

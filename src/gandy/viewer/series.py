@@ -1,0 +1,61 @@
+"""The last minutes of a crew as numbers, one point a second, and rates of what only grows. Pure."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+PERIOD: Final = 1.0  # seconds between two points
+POINTS: Final = 900  # a quarter of an hour
+RATE_SECONDS: Final = 5.0  # over which a rate is measured
+
+
+class Point(Struct, frozen=True, array_like=True):
+    """What a crew did in the second before, and what it had at its end."""
+
+    at: float  # seconds since 1970
+    finished: float  # tasks per second
+    failed: float
+    calls: float
+    used: int  # slots
+    slots: int
+    waiting: int  # tasks
+    running: int
+
+
+class Rate:
+    """How fast a number grows. It may begin anew at zero."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def note(self, now: float, total: int) -> None:
+        if self._seen and total < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, total))
+        while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
+            self._seen.popleft()
+
+    def per_second(self, now: float) -> float:
+        if not self._seen:
+            return 0.0
+        (began, before), (_, total) = self._seen[0], self._seen[-1]
+        return (total - before) / max(now - began, PERIOD)
+
+
+class Series:
+    """Points in the order of time. A time in which nobody looked has none."""
+
+    def __init__(self) -> None:
+        self.points: deque[Point] = deque(maxlen=POINTS)
+
+    def note(self, point: Point) -> bool:
+        """Add a point, unless the last one is newer than a period. True if it was added."""
+        if self.points and point.at < self.points[-1].at + PERIOD * 0.9:
+            return False
+        self.points.append(point)
+        return True
+
+    def list_since(self, at: float) -> Sequence[Point]:
+        return [point for point in self.points if point.at > at]

@@ -1,0 +1,59 @@
+"""What needs a person's attention, worst first, in sentences. Pure."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gandy.core.model import JobState
+from gandy.viewer.picture import Picture
+
+
+class Severity(StrEnum):
+    BAD = "bad"  # work is lost, fails, or stands still
+    WARNING = "warning"
+
+
+class Trouble(Struct, frozen=True):
+    """One thing that is wrong. `kind` is for programs: store, foreman, worker, job, clock."""
+
+    kind: str
+    severity: Severity
+    text: str
+    about: str = ""  # the number of the job, the id of the worker, or the number of the shard
+
+
+def list_trouble(picture: Picture) -> list[Trouble]:
+    found = [*_about_stores(picture), *_about_workers(picture), *_about_jobs(picture)]
+    return sorted(found, key=lambda trouble: trouble.severity is not Severity.BAD)
+
+
+def _about_stores(picture: Picture) -> Iterator[Trouble]:
+    for shard, text in picture.troubles.items():
+        yield Trouble("store", Severity.BAD, f"The store has a problem, and takes no new work: {text}", str(shard))
+
+
+def _about_workers(picture: Picture) -> Iterator[Trouble]:
+    workers = list(picture.list_workers())
+    for worker in workers:
+        if not worker.connected:
+            yield Trouble("worker", Severity.BAD, f"Worker {worker.name} is away.", worker.id)
+        elif worker.silent_seconds:
+            text = f"Worker {worker.name} has been silent for {worker.silent_seconds:.0f} s."
+            yield Trouble("worker", Severity.WARNING, text, worker.id)
+        if worker.problem:
+            yield Trouble("worker", Severity.WARNING, f"Worker {worker.name}: {worker.problem}", worker.id)
+    if picture.shards and picture.count("waiting") and not any(worker.connected for worker in workers):
+        text = "Tasks wait, and no worker is connected: start one with 'gandy worker run'."
+        yield Trouble("worker", Severity.BAD, text)
+    versions = sorted({worker.version for worker in workers if worker.version})
+    if len(versions) > 1:
+        yield Trouble("worker", Severity.WARNING, f"Workers have different versions of gandy: {', '.join(versions)}.")
+
+
+def _about_jobs(picture: Picture) -> Iterator[Trouble]:
+    for glance in reversed(picture.jobs.values()):
+        failed, tasks = glance.counts.failed, glance.counts.total
+        if failed and glance.state is not JobState.CANCELLED:
+            severity = Severity.BAD if glance.state is JobState.FAILED else Severity.WARNING
+            yield Trouble("job", severity, f"Job {glance.job}: {failed:,} of {tasks:,} tasks failed.", str(glance.job))
