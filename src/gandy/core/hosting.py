@@ -129,6 +129,12 @@ def list_shard_places(view: CrewView, machine: str) -> tuple[ShardPlace, ...]:
     )
 
 
+def list_ownerless(view: CrewView) -> tuple[int, ...]:
+    """The shards that no foreman has now. One will have them soon."""
+    foremen = {each.id for each in view.foremen}
+    return tuple(lease.shard for lease in view.leases if lease.owner not in foremen)
+
+
 def reach(foreman: ForemanPlace, machine: str) -> tuple[str, ...]:
     """The addresses of a foreman that mean something on this machine; without a machine, everywhere."""
     is_near = machine != "" and machine == foreman.machine

@@ -24,6 +24,7 @@ from gandy.core.hosting import (
     Retire,
     Seize,
     Step,
+    list_ownerless,
     list_shard_places,
     note_lease,
     plan,
@@ -307,7 +308,8 @@ class Hosting:
         return self._make_directory(here, self.me.machine), self._make_directory(here, "")
 
     def _make_directory(self, here: int, machine: str) -> Directory:
-        return Directory(here, list_shard_places(self.view, machine), self._list_foremen(machine))
+        places, foremen = list_shard_places(self.view, machine), self._list_foremen(machine)
+        return Directory(here, places, foremen, list_ownerless(self.view))
 
     def _list_foremen(self, machine: str) -> tuple[tuple[str, ...], ...]:
         return tuple(places for each in self.view.foremen if (places := reach(each, machine)))

@@ -10,6 +10,7 @@ from gandy.core.hosting import (
     Retire,
     Seize,
     find_heir,
+    list_ownerless,
     list_shard_places,
     name_shard,
     note_lease,
@@ -116,6 +117,7 @@ def test_a_lease_that_was_taken_since_is_in_the_view() -> None:
 def test_sockets_are_named_only_to_peers_on_the_same_machine() -> None:
     view = a_view({1: "a", 2: "gone"}, "a")
     near, far = list_shard_places(view, "here"), list_shard_places(view, "")
+    assert list_ownerless(view) == (2,)
     assert near == (ShardPlace(1, 1, ("unix:/a/shard-1.sock", "tcp://a:1")),)
     assert far == list_shard_places(view, "elsewhere") == (ShardPlace(1, 1, ("tcp://a:1",)),)
     assert reach(a_foreman("a"), "") == ("tcp://a:1",)
