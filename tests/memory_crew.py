@@ -152,11 +152,12 @@ class MemoryShard:
         self._crew.check()
         if not self._crew.holds(self._lease):
             raise ShardLost(f"shard {self._lease.shard} has another owner")
+        lost = await self._crew.jobs.commit(records)
         for record in records:
             if isinstance(record, JobAdded):
                 self._crew.shard_of[record.job] = self._lease.shard
         self._crew.commits.append(self._lease)
-        return await self._crew.jobs.commit(records)
+        return lost
 
     async def draw_number(self) -> JobId | None:
         return self._crew.draw_number()

@@ -8,8 +8,8 @@ from tests.integration.local_crews import run
 from tests.integration.memory_foremen import Foremen, a_crew
 from tests.waiting import until_async
 
-from gandy.core.model import JobState
-from gandy.core.requests import DrainForeman, ForemanList, ListForemen, LookAtShards
+from gandy.core.model import JobSpec, JobState
+from gandy.core.requests import DrainForeman, ForemanList, ListForemen, LookAtShards, Submit, Submitted
 from gandy.errors import Rejected, StoreError
 from gandy.foreman import main
 
@@ -43,6 +43,24 @@ def test_a_request_about_a_job_of_another_foreman_is_answered_by_that_one(foreme
             assert (await job.release()).held is False
             assert (await job.cancel()).state is JobState.CANCELLED
             assert (await job.wait(10)).state is JobState.CANCELLED
+
+    run(test())
+
+
+def test_a_job_that_another_foreman_took_first_is_found_and_disturbs_no_other_request(foremen: Foremen) -> None:
+    """The client came to a second foreman before the first one's commit could be seen: nothing says "again" there."""
+
+    async def test() -> None:
+        async with a_crew(foremen) as (one, other):
+            twice = Submit(JobSpec(command="true", held=True), key=77)
+            first = await one.connection.ask(twice, Submitted)
+            found, beside = await asyncio.gather(
+                other.connection.ask(twice, Submitted), other.submit("true", held=True)
+            )
+            assert (found, beside.id) == (first, 3)
+            assert (await other.status()).trouble == ""
+            assert await other.connection.ask(twice, Submitted) == first  # now it is known there
+            assert [row.job async for row in other.jobs()] == [3, 1]
 
     run(test())
 
