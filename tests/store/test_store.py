@@ -173,6 +173,11 @@ def test_a_job_is_found_by_the_key_of_its_request(store: Blocking) -> None:
     assert store.find_submission(77) == 1
 
 
+def test_the_key_of_a_job_is_known(store: Blocking) -> None:
+    store.commit(added(1, key=77), added(2))
+    assert [store.get_submission(job) for job in (1, 2, 3)] == [77, 0, 0]
+
+
 def test_two_jobs_cannot_have_the_same_key(store: Blocking) -> None:
     store.commit(added(1, key=77))
     with pytest.raises(SubmittedBefore) as caught:

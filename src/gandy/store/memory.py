@@ -126,6 +126,9 @@ class MemoryStore:
     async def find_submission(self, key: int) -> JobId | None:
         return self._submissions.get(key)
 
+    async def get_submission(self, job: JobId) -> int:
+        return next((key for key, number in self._submissions.items() if number == job), 0)
+
     async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
         return {job: self._jobs[job].state for job in jobs if job in self._jobs}
 

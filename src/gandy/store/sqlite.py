@@ -116,6 +116,9 @@ class SqliteStore:
     async def find_submission(self, key: int) -> JobId | None:
         return await self._reader.read(read.find_submission, key)
 
+    async def get_submission(self, job: JobId) -> int:
+        return await self._reader.read(read.get_submission, job)
+
     async def find_shard(self, job: JobId) -> int | None:
         return NO_SHARD if await self.find_states([job]) else None
 

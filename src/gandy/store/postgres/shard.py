@@ -275,6 +275,9 @@ class PostgresStore:
     async def find_submission(self, key: int) -> JobId | None:
         return await self._reader.find_submission(key)
 
+    async def get_submission(self, job: JobId) -> int:
+        return await self._reader.get_submission(job)
+
     async def find_shard(self, job: JobId) -> int | None:
         return await self._reader.find_shard(job)
 
