@@ -276,6 +276,8 @@ class LookAtShards(_Request, frozen=True):
 class ListKeys(_Request, frozen=True):
     """Answered with `KeyList`."""
 
+    is_local: bool = False  # only the links to the shard that is asked; from a foreman to another
+
 
 class MakeKey(_Request, frozen=True):
     """Answered with `KeyMade`. Its owner keeps the secret half to itself."""
@@ -530,7 +532,7 @@ class KeyRow(Struct, frozen=True):
     made: WallMoment
     expires: WallMoment | None
     origin: Text
-    links: Count  # that are open now
+    links: Count  # that are open now, in the whole crew; a worker has one to each shard
     uses: Count = 0  # of an invitation, that are left
 
 
