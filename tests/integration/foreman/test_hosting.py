@@ -1,6 +1,8 @@
 """Several foremen of one crew in this process, with real sockets, a real worker, and a database in memory."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,22 @@ def test_a_foreman_that_lost_its_shard_commits_nothing_and_starts_again(foremen:
             await until_async(lambda: taken is not None and taken.shard in foremen.hosting(2).hosted)
             assert not (await other.job(job.id).release()).held
             assert (await other.job(job.id).wait(10)).state is JobState.FINISHED
+
+    run(test())
+
+
+def test_a_signal_that_comes_while_a_foreman_starts_again_stops_it(foremen: Foremen) -> None:
+    async def test() -> None:
+        async with a_crew(foremen):
+            program = foremen.programs[1]
+            main.stop_on_signals(program)
+            (lease,) = [each.lease for each in foremen.hosting(1).hosted.values()]
+            await foremen.crew.seize(foremen.hosting(2).me.id, lease)
+            await until_async(lambda: program.must_restart)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await until_async(lambda: not program.must_restart)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 
     run(test())
 
