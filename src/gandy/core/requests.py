@@ -470,6 +470,7 @@ class ForemanRow(Struct, frozen=True):
     silent_seconds: Seconds  # since it last told the database that it is there
     is_leaving: bool = False
     is_here: bool = False  # it is the one that was asked
+    is_gone: bool = False  # it is silent, and other foremen have taken over what it owned
 
 
 class ForemanList(_Answer, frozen=True):

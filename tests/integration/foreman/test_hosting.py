@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,13 @@ from tests.integration.local_crews import run
 from tests.integration.memory_foremen import Foremen, a_crew
 from tests.waiting import until_async
 
+from gandy.core.hosting import LEASE_SECONDS
 from gandy.core.model import JobSpec, JobState
 from gandy.core.requests import DrainForeman, ForemanList, ListForemen, LookAtShards, Submit, Submitted
-from gandy.errors import Rejected, StoreError
+from gandy.core.shards import ForemanPlace
+from gandy.errors import GandyError, Rejected, StoreError
 from gandy.foreman import main
+from gandy.foreman.clock import read_boot
 
 
 @pytest.fixture
@@ -148,6 +154,56 @@ def test_another_foreman_can_be_drained_by_its_name_and_the_last_one_cannot(fore
             with pytest.raises(Rejected, match="no foreman is called"):
                 await one.connection.ask(DrainForeman("elsewhere"), object)  # type: ignore[type-var]
             del other
+
+    run(test())
+
+
+@asynccontextmanager
+async def a_silent_foreman(foremen: Foremen, name: str, seconds: float) -> AsyncIterator[str]:
+    """A foreman whose machine accepts links and says nothing, as one that hangs; it owns a shard. Its id."""
+    foremen.folder.joinpath(name).mkdir()
+    place = foremen.folder / name / "foreman.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+        me = ForemanPlace(f"{name}-1", name, "1", (f"unix:{place}",), read_boot())
+        await foremen.crew.beat(me, [await foremen.crew.take_new(me.id)])
+        foremen.crew.let_pass(me.id, seconds)
+        yield me.id
+
+
+@pytest.mark.parametrize("seconds", [LEASE_SECONDS - 2.0, 60.0], ids=["just now", "long ago"])
+def test_a_foreman_that_died_has_nothing_left_to_hand_over(foremen: Foremen, seconds: float) -> None:
+    """The request waits until others have taken over."""
+
+    async def test() -> None:
+        async with a_crew(foremen) as (one, _), a_silent_foreman(foremen, "hut", seconds) as dead:
+            shard = max(foremen.crew.shards)
+            await one.drain_foreman(dead)
+            rows = await one.foremen()
+            assert [row.shards for row in rows if row.is_gone] == [()]
+            assert [row.name for row in rows if row.is_gone] == ["hut"]
+            assert any(shard in row.shards for row in rows)
+            await one.drain_foreman("hut")
+            await until_async(lambda: foremen.programs[1].server.standing.foremen == 2)
+
+    run(test())
+
+
+def test_a_foreman_that_lives_and_cannot_be_reached_may_be_asked_again(foremen: Foremen) -> None:
+    async def test() -> None:
+        async with a_crew(foremen) as (one, _), a_silent_foreman(foremen, "hut", 0.0) as silent:
+
+            async def beat() -> None:
+                while True:
+                    foremen.crew.let_pass(silent, 0.0)
+                    await asyncio.sleep(0.1)
+
+            beating = asyncio.create_task(beat())
+            with pytest.raises(GandyError, match="cannot be reached") as caught:
+                await one.connection.ask(DrainForeman(silent), object)  # type: ignore[type-var]
+            assert caught.value.retryable
+            beating.cancel()
 
     run(test())
 
