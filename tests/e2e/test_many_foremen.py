@@ -21,6 +21,7 @@ from tests.e2e.members import Member
 from tests.waiting import until
 
 from gandy import Client
+from gandy.client.foremen import shorten_id
 from gandy.core.model import Cause, JobState, TaskState
 from gandy.errors import CallError, LinkError
 
@@ -196,6 +197,24 @@ def test_a_drained_foreman_hands_its_work_over_and_stops(tmp_path: Path) -> None
             assert job.wait(timeout=PATIENCE).state is JobState.FINISHED
             assert len(client.foremen()) == 1
         check_each_ran_once(book, 60)
+
+
+def test_a_foreman_whose_machine_hangs_needs_no_drain(tmp_path: Path) -> None:
+    """The command waits until the other one has taken over, and says so."""
+    with many_foremen(tmp_path, foremen=2, workers=1) as crew:
+        crew.wait_workers()
+        with crew.client(0) as first, crew.client(1) as other:
+            job = first.submit("true", held=True)
+            (dead,) = [row for row in other.foremen() if not row.is_here]
+            crew.foremen[0].stop()
+            crew.crew.environment["GANDY_FOREMAN"] = crew.foremen[1].address
+            said = crew.crew.run("foreman", "drain", dead.id).stdout.decode()
+            assert f"foreman {dead.name} ({shorten_id(dead.id)}) is gone: it was last heard of" in said
+            assert said.endswith(" owns shards 1 and 2\n")
+            assert [row["gone"] for row in crew.crew.show("foreman", "drain", dead.id)] == [True]
+            assert " gone " in crew.crew.run("foreman", "list").stdout.decode()
+            assert other.job(job.id).release().held is False
+            crew.foremen[0].go_on()
 
 
 def test_a_foreman_that_slept_changes_nothing_that_is_not_its_own(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from gandy.core.roles import OFFERS, WORKING, Credentials, CrewRole, admits, gua
 from gandy.core.shards import NO_SHARD, Directory
 from gandy.core.switchboard import Switchboard
 from gandy.core.wants import Wants
-from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
+from gandy.core.withdrawal import Withdrawal, find_new_work, find_repeated, keep_records, keep_sends
 from gandy.errors import RemoteProtocolError
+from gandy.ids import JobId
 from gandy.limits import MAX_SILENT_LINKS
 from gandy.moments import Monotonic
 from gandy.talk.foreman import ForemanSide
@@ -236,15 +237,33 @@ class Foreman:
         Nothing begins until `on_store_ready`, so that results, cancels and the like have the room that is left.
         """
         self.is_paused = True
+        self._gather(batch)
+        new = find_new_work(batch.records, self.reactor.owners)
+        self._withdraw(batch, new, now)
+        return new
+
+    def on_submitted_before(self, batch: Batch, earlier: Mapping[JobId, JobId], now: Monotonic) -> Withdrawal | None:
+        """The store has these new jobs of this batch already, with other numbers: answer with those.
+
+        The rest is in `batch`, to be committed again. None: other work needs them, and nothing was taken out.
+        """
+        self._gather(batch)
+        new = find_repeated(batch.records, earlier)
+        if new is not None:
+            self._withdraw(batch, new, now)
+        return new
+
+    def _gather(self, batch: Batch) -> None:
+        """Add what was decided since to a batch."""
         batch.records += self.batch.records
         batch.sends += self.batch.sends
         self.batch = Batch()
-        new = find_new_work(batch.records, self.reactor.owners)
+
+    def _withdraw(self, batch: Batch, new: Withdrawal, now: Monotonic) -> None:
         batch.records = keep_records(batch.records, new)
         batch.sends = keep_sends(batch.sends, new)
         if new:
             batch.add(self.reactor.control.withdraw(new, now))
-        return new
 
     def on_store_ready(self, now: Monotonic) -> None:
         """The store can keep new work again."""

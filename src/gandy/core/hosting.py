@@ -80,6 +80,20 @@ def _count_shards(view: CrewView, dead: Collection[str]) -> dict[str, int]:
     return {each.id: sum(lease.owner == each.id for lease in view.leases) for each in alive}
 
 
+def list_present(view: CrewView) -> frozenset[str]:
+    """The ids of foremen that are not gone. One that is silent is gone as soon as it owns nothing any more: others have
+    taken over then."""
+    owners = {lease.owner for lease in view.leases}
+    return frozenset(each.id for each in view.foremen if each.id in owners or not _is_silent(each))
+
+
+def find_foreman(view: CrewView, name: str) -> ForemanPlace | None:
+    """A foreman by its id or name. One that is gone leaves its name to others."""
+    present = list_present(view)
+    found = [each for each in view.foremen if name in (each.id, each.name)]
+    return max(found, key=lambda each: each.id in present, default=None)
+
+
 def _is_silent(foreman: ForemanPlace) -> bool:
     return foreman.silent_seconds > LEASE_SECONDS
 

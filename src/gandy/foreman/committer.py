@@ -12,10 +12,11 @@ from gandy.core.link_tasks import Inputs
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import OutcomeUnknown, ShardLost, StoreError
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError, SubmittedBefore
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.shard import ServedShard
+from gandy.ids import JobId
 from gandy.moments import LONG_AGO
 from gandy.store.base import Store
 
@@ -34,7 +35,7 @@ class CommitListener(Protocol):
         ...
 
     def on_withdrawal(self, new: Withdrawal) -> None:
-        """The store could not keep this new work."""
+        """The store could not keep this new work, or has it already."""
         ...
 
 
@@ -134,6 +135,8 @@ class Committer:
             except ShardLost:
                 raise
             except StoreError as error:
+                if isinstance(error, SubmittedBefore) and self._recognise(batch, error):
+                    continue
                 self._note_trouble(error)
                 # A commit that may have been done is repeated as it was; the store finds out about it.
                 if isinstance(error, OutcomeUnknown) or not self._withdraw(batch, error):
@@ -163,6 +166,14 @@ class Committer:
             log.error("the store has a problem, and no new work is accepted: %s", error)
         self.standing.trouble = str(error)
         self._has_trouble.set()
+
+    def _recognise(self, batch: Batch, error: SubmittedBefore) -> bool:
+        """Take jobs out of a batch that were submitted before, and answer with the earlier ones. False if it cannot."""
+        earlier = {JobId(new): JobId(job) for new, job in error.jobs.items()}
+        new = self._foreman.on_submitted_before(batch, earlier, self._clock.now())
+        if new is not None:
+            self.listener.on_withdrawal(new)
+        return new is not None
 
     def _withdraw(self, batch: Batch, error: StoreError) -> bool:
         """Take new work out of a batch, and refuse it to its clients. False if there is none."""

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from gandy.clocks import read_monotonic
 from gandy.config import Address, parse_address
-from gandy.core import requests as ask
 from gandy.core.hosting import (
     BEAT_PERIOD,
     Forget,
@@ -25,6 +24,7 @@ from gandy.core.hosting import (
     Seize,
     Step,
     list_ownerless,
+    list_present,
     list_shard_places,
     note_lease,
     plan,
@@ -34,8 +34,9 @@ from gandy.core.hosting import (
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
-from gandy.errors import GandyError, LinkError, StoreError
+from gandy.errors import GandyError, StoreError
 from gandy.foreman.crew_shard import CrewShard
+from gandy.foreman.draining import Draining
 from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.other_foremen import OtherForemen
@@ -295,7 +296,7 @@ class Hosting:
     def _announce(self) -> None:
         """Say to all workers where shards and foremen are, if that has changed."""
         for here, each in self.hosted.items():
-            each.server.standing.foremen = len(self.view.foremen)
+            each.server.standing.foremen = len(list_present(self.view))
             if self._directories.get(here) != self._make_directories(here):
                 self._tell(here, each.server)
 
@@ -318,7 +319,7 @@ class Hosting:
 
     async def drain(self, foreman: str) -> None:
         if foreman not in ("", self.me.id, self.me.name):
-            await self._drain_other(foreman)
+            await Draining(self._others, lambda: self.view, self.refresh).drain(foreman)
             return
         # Not in the coroutine of the request: that ends if the client hangs up, and half a drain is worse than none.
         await asyncio.shield(self._spawn(self._drain_here()))
@@ -331,17 +332,6 @@ class Hosting:
         finally:
             if self._is_leaving:  # what could not be handed over is taken over when our leases expire
                 self._on_drained()
-
-    async def _drain_other(self, foreman: str) -> None:
-        found = self._others.find(foreman)
-        if found is None:
-            raise Refusal("refused", f"no foreman is called {foreman}; see 'gandy foreman list'")
-        try:
-            answer = await found.request(ask.DrainForeman())
-        except LinkError as error:
-            raise Refusal("gone", f"{foreman} cannot be reached: {error}", retryable=True) from None
-        if isinstance(answer, ask.RequestFailure):
-            raise Refusal(answer.kind, answer.message, answer.retryable)
 
     async def leave(self) -> bool:
         """Hand over all that we own. False: no foreman is there that could have it. Raises: StoreError."""

@@ -86,8 +86,10 @@ class Requests:
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         self._answers.intake.on_withdrawal(new)
-        for job in sorted(new.jobs):  # which the audit calls submitted
+        for job in sorted(new.jobs - new.earlier.keys()):  # which the audit calls submitted
             self._audit.note("could not keep a job", OWNER, job=job)
+        for job, earlier in sorted(new.earlier.items()):
+            self._audit.note("found that a job was submitted before", OWNER, job=job, earlier=earlier)
 
     def on_gone(self, link: Link) -> None:
         """A client or a worker is gone."""

@@ -17,6 +17,7 @@ import msgspec
 from gandy.errors import StoreError
 from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS, migrate
 from gandy.store.sqlite_write import transaction
+from gandy.store.submissions import KeyTaken
 
 # Seconds. Only a user with another program can have locked the file, and the foreman tries again anyway.
 _BUSY_TIMEOUT: Final = 0.1
@@ -103,7 +104,7 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     if code in _TEMPORARY:
         return StoreError(f"{path}: {_TEMPORARY[code]} ({error})", retryable=True)
     if "jobs.submission" in str(error):
-        return StoreError(f"{path}: this job was submitted already", retryable=True)
+        return KeyTaken(str(path))
     if code == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: not a file of jobs ({error}): name another file")
     if code == sqlite3.SQLITE_CORRUPT or "Could not decode" in str(error):  # the latter is Python's own

@@ -9,8 +9,10 @@ from gandy.core.hosting import (
     HandOver,
     Retire,
     Seize,
+    find_foreman,
     find_heir,
     list_ownerless,
+    list_present,
     list_shard_places,
     name_shard,
     note_lease,
@@ -45,6 +47,24 @@ def test_the_best_heir_takes_over_what_a_dead_foreman_owned() -> None:
 def test_a_dead_foreman_is_forgotten_when_it_owns_nothing_any_more() -> None:
     view = a_view({1: "a", 2: "b"})
     assert plan(view, "a", 1, {1}, {"c"}) == [Forget("c")]
+
+
+def test_a_silent_foreman_is_gone_when_others_own_what_it_had() -> None:
+    silent = a_foreman("c", silent_seconds=LEASE_SECONDS + 1)
+    foremen = (a_foreman("a"), a_foreman("b", silent_seconds=LEASE_SECONDS - 1), silent)
+    leases = (Lease(1, 1, "a", 5.0), Lease(2, 1, "b", 1.0), Lease(3, 1, "c", -1.0))
+    assert list_present(CrewView(foremen, leases)) == {"a", "b", "c"}  # no other one has taken over yet
+    assert list_present(CrewView(foremen, leases[:2])) == {"a", "b"}
+    assert list_present(CrewView((*foremen[:2], a_foreman("c")), leases[:2])) == {"a", "b", "c"}
+
+
+def test_of_two_foremen_with_a_name_the_one_that_is_there_is_meant() -> None:
+    """The machine died, and started again."""
+    before = ForemanPlace("hut-1", "hut", "1", (), silent_seconds=LEASE_SECONDS + 1)
+    after = ForemanPlace("hut-2", "hut", "1", ())
+    view = CrewView((before, after))
+    found = [find_foreman(view, name) for name in ("hut", "hut-1", "hut-2", "barn")]
+    assert found == [after, before, after, None]
 
 
 def test_a_shard_without_an_owner_is_taken_at_once() -> None:

@@ -9,6 +9,7 @@ import psycopg
 
 from gandy.errors import StoreError
 from gandy.store.postgres.url import DatabaseUrl
+from gandy.store.submissions import KeyTaken
 
 # Errors that may pass, by SQLSTATE or its first two characters, and what a user can do about each.
 TEMPORARY: Final[Mapping[str, str]] = {
@@ -72,7 +73,7 @@ def explain(error: psycopg.Error, url: DatabaseUrl) -> StoreError:
         text = f"{url}: there is no connection to the database: {_clean(error, url)}"
         return Disconnected(text, retryable=True) if is_lost else StoreError(f"{url}: {_clean(error, url)}")
     if code == UNIQUE_VIOLATION and error.diag.constraint_name == SUBMISSION:
-        return StoreError(f"{url}: this job was submitted already", retryable=True)
+        return KeyTaken(str(url))
     text = _find(TEMPORARY, code)
     if text:
         # A server that shuts down, or crashes, may have done the commit before.

@@ -23,6 +23,7 @@ from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.read import Reader
 from gandy.store.postgres.schema import make_key
 from gandy.store.postgres.sql import Statements
+from gandy.store.submissions import KeyTaken, explain_taken
 
 Pack = Callable[[Any], PackedArray]
 
@@ -118,6 +119,9 @@ class PostgresStore:
         self._number += 1
         try:
             await self._append(decided, records)
+        except KeyTaken as taken:
+            self._shard.roll_back()
+            raise await explain_taken(records, self.find_submission, taken) from None
         except BaseException:
             if self._pending is None:
                 self._shard.roll_back()
@@ -127,7 +131,7 @@ class PostgresStore:
         return decided.lost
 
     async def _append(self, decided: Decided, records: Sequence[Record]) -> None:
-        """Raises: ShardLost; OutcomeUnknown; StoreError."""
+        """Raises: ShardLost; OutcomeUnknown; KeyTaken; StoreError."""
         values = self._make_values(decided)
         for _ in range(2):  # the first connection may have been broken long ago
             try:
@@ -270,6 +274,9 @@ class PostgresStore:
 
     async def find_submission(self, key: int) -> JobId | None:
         return await self._reader.find_submission(key)
+
+    async def get_submission(self, job: JobId) -> int:
+        return await self._reader.get_submission(job)
 
     async def find_shard(self, job: JobId) -> int | None:
         return await self._reader.find_shard(job)
