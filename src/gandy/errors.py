@@ -27,7 +27,8 @@ GandyError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
-└── StoreError                the store cannot do it now: full, locked, damaged, too new
+└── StoreError                the store cannot do it now: locked, damaged, away, too new
+    ├── StoreFull             its disk is full: nothing more can be kept until a user makes room
     ├── OutcomeUnknown        the answer to a commit was lost: commit the same records again, to find out
     ├── SubmittedBefore       there are jobs with the keys of new ones: nothing was committed
     └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
@@ -163,6 +164,13 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class StoreFull(StoreError):
+    """The disk of the store is full. Nothing more can be kept until a user makes room."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 class OutcomeUnknown(StoreError):

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import psycopg
 import pytest
-from tests.e2e.foremen import ForemanMember, ManyForemen, many_foremen
+from tests.e2e.foremen import Book, ForemanMember, ManyForemen, Run, check_each_ran_once, many_foremen
 from tests.e2e.members import Member
 from tests.waiting import until
 
@@ -30,33 +29,6 @@ TASKS = int(os.environ.get("GANDY_CREW_TASKS", "400"))
 SEED = int(os.environ.get("GANDY_CREW_SEED", "1"))
 KILL_PERIOD = 2.0  # seconds
 PATIENCE = 120.0  # seconds, for what takes a few on a machine that is not busy
-
-
-class Run(NamedTuple):
-    """What a task wrote when it began, and when it ended."""
-
-    job: int
-    task: int
-    attempt: int
-    worker: int  # the process that started it
-
-
-class Book:
-    """A file to which every task writes a line when it begins, and one when it ends."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.touch()
-
-    def command(self, seconds: float) -> str:
-        line = '"$GANDY_JOB $GANDY_TASK $GANDY_ATTEMPT $PPID'
-        return f'echo {line} begins" >> {self.path}; sleep {seconds}; echo {line} ends" >> {self.path}'
-
-    def read(self, what: str) -> Iterator[Run]:
-        for line in self.path.read_text().splitlines():
-            *numbers, word = line.split()
-            if word == what:
-                yield Run(*map(int, numbers))
 
 
 @pytest.fixture(scope="module")
@@ -160,14 +132,6 @@ def find_owner(crew: ManyForemen, job: int) -> ForemanMember:
     with crew.client() as client:
         row = next(row for row in client.foremen() if row.id == found[0])
     return next(each for each in crew.foremen if each.address in row.places)
-
-
-def check_each_ran_once(book: Book, tasks: int) -> None:
-    """Each task began once, whatever the number of the attempt: one that is given back does not begin."""
-    began = Counter((run.job, run.task) for run in book.read("begins"))
-    assert began.most_common(1)[0][1] == 1, began.most_common(3)
-    assert Counter(book.read("begins")) == Counter(book.read("ends"))
-    assert len(began) == tasks
 
 
 def test_running_tasks_go_on_when_their_foreman_is_killed(tmp_path: Path) -> None:

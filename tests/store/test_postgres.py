@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.postgres import Postgres, postgres
+from tests.postgres_disk import a_small_server
 from tests.postgres_proxy import Loss, Proxy
 from tests.postgres_stores import ShardStore, make_crew, make_foreman, make_schema, shared_postgres
 from tests.store.builders import (
@@ -28,7 +29,7 @@ from tests.store.builders import (
 
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.records import LinesAdded, LinesDropped, ResultsDropped
-from gandy.errors import OutcomeUnknown, ShardLost, StoreError
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError, StoreFull
 from gandy.ids import TaskNumber
 from gandy.store import make_crew_store, make_store
 
@@ -372,6 +373,22 @@ def test_a_server_that_became_read_only_gets_no_new_work() -> None:
         assert caught.value.retryable
         with pytest.raises(StoreError, match="accepts no writes"):
             face.prepare()
+
+
+def test_a_full_disk_takes_no_new_work_even_if_a_row_still_fits() -> None:
+    with a_small_server() as (server, disk), open_store(server.url()) as (face, _):
+        face.commit(added(), claimed(1))
+        sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'gandy' ORDER BY pid"
+        before = query(server, sessions)
+        disk.fill()
+        face.commit(claimed(2))
+        for _ in range(2):
+            with pytest.raises(StoreFull, match="its disk is full"):
+                face.prepare()
+        assert face.get_counts() == Counts(waiting=1, assigned=2)
+        disk.empty()
+        face.prepare()
+        assert query(server, sessions) == before, "on a full disk a server may let nobody in"
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ class Intake:
 
     def _refuse_in_trouble(self) -> None:
         if self._standing.trouble:
-            raise Refusal("store", f"no new work is accepted: {self._standing.trouble}", retryable=True)
+            raise self._standing.refuse("no new work is accepted")
 
     def _find_past(self, after: tuple[JobId, ...]) -> Steps[dict[JobId, JobState]]:
         """How the final ones of these jobs ended; the reactor knows the rest. No step may follow the last look."""

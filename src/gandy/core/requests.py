@@ -397,8 +397,8 @@ class Done(_Answer, frozen=True):
 class RequestFailure(_Answer, frozen=True, tag="Failure"):
     """The request was refused. The kind is for programs, the message for people."""
 
-    # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal; or moved: another foreman
-    # is taking over the job, and can be asked soon
+    # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal; full: the store has no room
+    # until a user makes some; or moved: another foreman is taking over the job, and can be asked soon
     kind: OptionalName
     message: Text
     retryable: bool = False

@@ -12,7 +12,7 @@ from gandy.core.link_tasks import Inputs
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import OutcomeUnknown, ShardLost, StoreError, SubmittedBefore
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError, StoreFull, SubmittedBefore
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.shard import ServedShard
@@ -164,7 +164,7 @@ class Committer:
     def _note_trouble(self, error: StoreError) -> None:
         if str(error) != self.standing.trouble:
             log.error("the store has a problem, and no new work is accepted: %s", error)
-        self.standing.trouble = str(error)
+        self.standing.note_trouble(error)
         self._has_trouble.set()
 
     def _recognise(self, batch: Batch, error: SubmittedBefore) -> bool:
@@ -180,7 +180,7 @@ class Committer:
         new = self._foreman.on_commit_failed(batch, self._clock.now())
         self.listener.on_withdrawal(new)
         for reply in new.replies:
-            reply.token.refuse(StoreError(f"nothing was accepted: {error}", error.retryable))
+            reply.token.refuse(_make_refusal("nothing was accepted", error))
         return bool(new)
 
     def _put_off(self, batch: Batch, error: StoreError) -> None:
@@ -192,7 +192,7 @@ class Committer:
         waiting = [each for each in batch.sends if isinstance(each, Reply) and not (is_unknown and each.takes_work)]
         batch.sends = [send for send in batch.sends if send not in waiting]
         for reply in waiting:
-            reply.token.refuse(StoreError(f"it is done when the store works again: {error}", error.retryable))
+            reply.token.refuse(_make_refusal("it is done when the store works again", error))
 
     async def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
         """Raises: ShardLost."""
@@ -211,3 +211,9 @@ class Committer:
             else:
                 self._foreman.perform(send, inputs, now)
         self.listener.on_commit(batch)
+
+
+def _make_refusal(what: str, error: StoreError) -> StoreError:
+    """What a client is told if its request waits or fails because of an error of the store."""
+    text = f"{what}: {error}"
+    return StoreFull(text) if isinstance(error, StoreFull) else StoreError(text, error.retryable)

@@ -14,7 +14,7 @@ from gandy.core.roles import CrewRole
 from gandy.core.rows import JobRow
 from gandy.core.steps import AskShards, Commit, Forward, Look, ManageCrew, Question, Step
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import RemoteProtocolError, StoreError
+from gandy.errors import RemoteProtocolError, StoreError, StoreFull
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import Wall
 from gandy.store.memory import MemoryStore
@@ -74,11 +74,28 @@ def test_a_job_is_acknowledged_behind_its_record(crew: ServedForeman) -> None:
     assert crew.notes == [("submitted", {"job": 1, "name": "", "tasks": 3})]
 
 
-def test_no_new_work_is_taken_while_the_store_has_trouble(crew: ServedForeman) -> None:
-    crew.standing.trouble = "the disk is full"
+@pytest.mark.parametrize(
+    ("trouble", "kind"), [(StoreError("it is locked"), "store"), (StoreFull("the disk is full"), "full")]
+)
+def test_no_new_work_is_taken_while_the_store_has_trouble(crew: ServedForeman, trouble: StoreError, kind: str) -> None:
+    crew.standing.note_trouble(trouble)
     for request in (ask.Submit(JobSpec(command="true")), ask.AddLines(1, ("a",)), ask.AddTasks(ONE, TaskNumber(1), ())):
         error = refused(crew, request)
-        assert (error.kind, error.retryable) == ("store", True)
+        assert (error.kind, error.retryable) == (kind, True)
+        assert str(error) == f"no new work is accepted: {trouble}"
+
+
+def test_a_change_that_came_before_may_be_done_when_the_store_works_again(crew: ServedForeman) -> None:
+    job = submit(crew)
+    crew.standing.note_trouble(StoreError("it is away", retryable=True))
+    crew.standing.is_stuck = True
+    for again, text in ((False, "nothing can be changed now"), (True, "it may be done when the store works again")):
+        for request in (
+            ask.CancelJob(job, again=again),
+            ask.RetractTasks(job, (TaskNumber(1),), again=again),
+            ask.ForgetJobs((job,), again=again),
+        ):
+            assert str(refused(crew, request)) == f"{text}: it is away"
 
 
 def test_what_does_not_fit_together_is_refused(crew: ServedForeman) -> None:

@@ -16,7 +16,7 @@ from psycopg.pq import Format, TransactionStatus
 
 from gandy.errors import StoreError
 from gandy.store.postgres.arrays import PACKED, PackedArray
-from gandy.store.postgres.explain import Disconnected, explained
+from gandy.store.postgres.explain import Disconnected, explain_no_connection, explained
 from gandy.store.postgres.url import DatabaseUrl
 
 T = TypeVar("T")
@@ -93,13 +93,10 @@ class DatabaseConnections:
         """Several reads that see one state of the database. Raises: StoreError."""
 
         async def work(db: Connection) -> T:
-            await db.execute(BEGIN_READ)
             await db.execute("SET LOCAL jit = off")  # compiling a statement takes longer than any of ours
-            found = await do(db)
-            await db.execute("COMMIT")
-            return found
+            return await do(db)
 
-        return await self.read(work)
+        return await self.read(lambda db: _transact(db, BEGIN_READ, work))
 
     async def write(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         """Write, once. Raises: Disconnected, if it is not known whether it was done; StoreError."""
@@ -116,14 +113,7 @@ class DatabaseConnections:
 
     async def transact(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         """Several statements, all or none. Raises: as `write`."""
-
-        async def work(db: Connection) -> T:
-            await db.execute("BEGIN")
-            done = await do(db)
-            await db.execute("COMMIT")
-            return done
-
-        return await self.write(work)
+        return await self.write(lambda db: _transact(db, "BEGIN", do))
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Connection]:
@@ -152,12 +142,25 @@ class DatabaseConnections:
                     **more,  # type: ignore[arg-type]  # these are parameters of libpq, all of them texts
                 )
         except Disconnected as error:
-            raise StoreError(str(error), retryable=True) from None
+            raise explain_no_connection(error) from None
         except psycopg.ProgrammingError:
             raise StoreError(f"{self.url}: libpq cannot read this URL") from None
         for kind, dumper in _DUMPERS.items():
             db.adapters.register_dumper(kind, dumper)
         return db
+
+
+async def _transact(db: Connection, begin: str, do: Callable[[Connection], Awaitable[T]]) -> T:
+    """All statements of a transaction. If one fails, the connection stays usable: on a full disk there is no other."""
+    await db.execute(begin)
+    try:
+        done = await do(db)
+    except psycopg.Error:
+        if db.info.transaction_status is TransactionStatus.INERROR:
+            await db.execute("ROLLBACK")
+        raise
+    await db.execute("COMMIT")
+    return done
 
 
 async def fetch(db: Connection, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:

@@ -219,13 +219,19 @@ class PostgresStore:
     async def prepare(self) -> None:
         if self._pending is not None:
             raise StoreError(f"{self._connections.url}: a commit waits to be found out about", retryable=True)
-        found = await self._connections.write(lambda db: fetch_one(db, self._sql["check_writable"], self._mine))
-        assert found is not None
-        is_standby, count = found
+        is_standby, count = await self._connections.transact(self._check_room)
         if is_standby:
             raise StoreError(f"{self._connections.url}: it is a standby: name the primary", retryable=True)
         if not count:
             raise self._make_lost()
+
+    async def _check_room(self, db: Connection) -> tuple[bool, int]:
+        """Whether this is a standby, and how many shards are ours: one or none."""
+        await db.execute("SET LOCAL work_mem = '64kB'")  # what is larger goes to a file
+        await fetch(db, self._sql["check_room"])
+        found = await fetch_one(db, self._sql["check_writable"], self._mine)
+        assert found is not None
+        return bool(found[0]), int(found[1])
 
     async def draw_number(self) -> JobId | None:
         found = await self._connections.write(lambda db: fetch_one(db, self._sql["draw_number"]))
