@@ -54,8 +54,8 @@ def dashboard(
 ) -> None:
     """Show the crew in a browser, and to programs as JSON.
 
-    The dashboard is a client of the crew, on any machine that joined it: what its key may not do, nobody can do with
-    it. It prints an address with a token, which works once.
+    The dashboard is a client of the crew, on any machine that joined it: the page can do what its key
+    allows. It prints an address with a token, which works once.
     """
     if find_spec("h11") is None:
         raise ConfigError(EXTRA_MISSING)

@@ -12,7 +12,7 @@ import h11
 
 from gandy.clocks import read_monotonic
 from gandy.dashboard.limits import MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_UNSENT_BYTES
-from gandy.dashboard.messages import Refused, Request, Response, Streaming
+from gandy.dashboard.messages import HttpRefusal, HttpRequest, HttpResponse, Streaming
 from gandy.dashboard.stream import Stream
 from gandy.moments import NEVER, Monotonic
 from gandy.net.links import get_source
@@ -28,13 +28,13 @@ STALL_SECONDS: Final = 600.0  # that a stream's peer may read nothing
 CLOSE: Final = {"Connection": "close"}
 
 
-class Exchange(Protocol):
+class HttpExchange(Protocol):
     """A request that may come in: who sent it is known."""
 
     is_known: bool  # the peer has shown a token, so the connection may stay open
 
-    async def answer(self, body: bytes) -> Response | Streaming:
-        """Raises: Refused."""
+    async def answer(self, body: bytes) -> HttpResponse | Streaming:
+        """Raises: HttpRefusal."""
 
     def end(self) -> None:
         """The response is written, or the peer is gone."""
@@ -50,10 +50,10 @@ class ConnectionOwner(Protocol):
 
     def on_closed(self, connection: "HttpConnection") -> None: ...
 
-    def admit(self, request: Request) -> Exchange | Response:
+    def admit(self, request: HttpRequest) -> HttpExchange | HttpResponse:
         """Look at the head of a request. A response: it is refused, or needs no more than that."""
 
-    def finish(self, request: Request, response: Response) -> Response:
+    def finish(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """Add the headers that every response has."""
 
 
@@ -64,8 +64,8 @@ class HttpConnection(asyncio.Protocol):
         self._owner = owner
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._request: Request | None = None
-        self._exchange: Exchange | None = None
+        self._request: HttpRequest | None = None
+        self._exchange: HttpExchange | None = None
         self._body = bytearray()
         self._work: asyncio.Task[None] | None = None
         self._stream: Stream | None = None
@@ -167,9 +167,9 @@ class HttpConnection(asyncio.Protocol):
         try:
             _check_size(request)
             admitted = self._owner.admit(request)
-        except Refused as refused:
+        except HttpRefusal as refused:
             admitted = refused.make_response()
-        if isinstance(admitted, Response):
+        if isinstance(admitted, HttpResponse):
             self._must_close = True  # its body is not read
             self._respond(admitted)
             return
@@ -203,12 +203,12 @@ class HttpConnection(asyncio.Protocol):
                 await self._run_stream(response)
             else:
                 self._respond(response)
-        except Refused as refused:
+        except HttpRefusal as refused:
             self._respond(refused.make_response())
         except Exception:
             log.exception("a request failed: %s", self._request)
             text = "the dashboard has a bug here; its log says more"
-            self._respond(Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text).make_response())
+            self._respond(HttpRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text).make_response())
         finally:
             self._work = None
             self._exchange.end()
@@ -217,7 +217,7 @@ class HttpConnection(asyncio.Protocol):
 
     # A response
 
-    def _respond(self, response: Response) -> None:
+    def _respond(self, response: HttpResponse) -> None:
         request, self._request = self._request, None
         if self._transport is None or request is None:
             return
@@ -230,7 +230,7 @@ class HttpConnection(asyncio.Protocol):
         if self._must_close:
             self.close()
 
-    def _encode(self, request: Request, response: Response) -> bytes:
+    def _encode(self, request: HttpRequest, response: HttpResponse) -> bytes:
         headers = {
             "Content-Length": str(len(response.body)),
             **({"Content-Type": response.content_type} if response.body else {}),
@@ -247,7 +247,7 @@ class HttpConnection(asyncio.Protocol):
         assert self._request is not None
         assert self._transport is not None
         self._must_close = True
-        bare = Response(HTTPStatus.OK, b"", response.content_type, response.headers)
+        bare = HttpResponse(HTTPStatus.OK, b"", response.content_type, response.headers)
         finished = self._owner.finish(self._request, bare)
         headers = {"Content-Type": response.content_type, **finished.headers, **CLOSE}
         self._transport.resume_reading()  # to learn when the browser leaves
@@ -274,8 +274,10 @@ class HttpConnection(asyncio.Protocol):
         """What came is not HTTP. Say so if nothing was answered yet."""
         self._must_close = True
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._request = self._request or Request("GET", "", "", {})
-            self._respond(Refused(error.error_status_hint, "bad_request", f"this is not HTTP: {error}").make_response())
+            self._request = self._request or HttpRequest("GET", "", "", {})
+            self._respond(
+                HttpRefusal(error.error_status_hint, "bad_request", f"this is not HTTP: {error}").make_response()
+            )
         else:
             self.close()
 
@@ -284,24 +286,24 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(data)
 
 
-def _parse(event: h11.Request) -> Request:
+def _parse(event: h11.Request) -> HttpRequest:
     path, _, query = event.target.decode("ascii").partition("?")
     headers = {name.decode("ascii"): value.decode("latin-1") for name, value in event.headers}
-    return Request(event.method.decode("ascii"), path, query, headers)
+    return HttpRequest(event.method.decode("ascii"), path, query, headers)
 
 
-def _check_size(request: Request) -> None:
-    """Raises: Refused."""
+def _check_size(request: HttpRequest) -> None:
+    """Raises: HttpRefusal."""
     if int(request.headers.get("content-length", "0")) > MAX_BODY_BYTES:
         raise _make_too_large()
 
 
-def _make_busy() -> Refused:
-    return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "there are too many connections")
+def _make_busy() -> HttpRefusal:
+    return HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "there are too many connections")
 
 
-def _make_too_large() -> Refused:
-    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a body has at most {MAX_BODY_BYTES:,} bytes")
+def _make_too_large() -> HttpRefusal:
+    return HttpRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a body has at most {MAX_BODY_BYTES:,} bytes")
 
 
 def _encode_headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

@@ -9,14 +9,14 @@ from gandy.client.aio import AsyncClient
 from gandy.core.roles import CrewRole
 from gandy.dashboard.crew_feed import CrewFeed
 from gandy.dashboard.gate import Gate
-from gandy.dashboard.messages import Refused
+from gandy.dashboard.messages import HttpRefusal
 from gandy.dashboard.state_feeds import StateFeeds
 from gandy.viewer.watcher import CrewWatcher
 
 MAY_CHANGE: Final = frozenset({CrewRole.OWNER, CrewRole.CLIENT, CrewRole.ANYBODY})
 
 
-class Crew:
+class ShownCrew:
     """`run` keeps it current until it is cancelled, whether a foreman is there or not."""
 
     def __init__(self, client: AsyncClient) -> None:
@@ -46,7 +46,7 @@ class Crew:
         return self.role in MAY_CHANGE
 
     def check_may_change(self) -> None:
-        """Raises: Refused. The foreman would refuse too."""
+        """Raises: HttpRefusal. The foreman would refuse too."""
         if not self.can_change:
             text = "the dashboard has an observer's key, which changes nothing; start it with a client's"
-            raise Refused(HTTPStatus.FORBIDDEN, "not_allowed", text)
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "not_allowed", text)

@@ -15,7 +15,7 @@ KEPT_SECONDS: Final = 0.5  # for which one description of the whole crew serves 
 
 
 class CrewFeed:
-    """`run` sends events until it is cancelled. Call `on_change` when the picture has changed."""
+    """`run` sends events until it is cancelled. ApiCall `on_change` when the picture has changed."""
 
     def __init__(self, watcher: CrewWatcher) -> None:
         self._watcher = watcher
@@ -33,7 +33,7 @@ class CrewFeed:
             self._send()
 
     def _send(self) -> None:
-        """Also if nobody looks: changes are not to pile up."""
+        """Changes are taken even if no browser looks: they must not pile up."""
         changes = self._watcher.picture.take_changes()
         if not len(self._audience):
             return

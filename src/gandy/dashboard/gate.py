@@ -8,7 +8,7 @@ from typing import Final
 
 from gandy.clocks import read_monotonic
 from gandy.dashboard.limits import MAX_SESSION_REQUESTS, MAX_UNDER_WAY, MAX_WAITING
-from gandy.dashboard.messages import Refused
+from gandy.dashboard.messages import HttpRefusal
 from gandy.dashboard.sessions import Session
 
 PATIENCE: Final = 25.0  # seconds for an answer; a client tries for 15 to reach a foreman that has just gone
@@ -23,9 +23,9 @@ class Gate:
 
     @asynccontextmanager
     async def hold(self, session: Session) -> AsyncIterator[None]:
-        """Raises: Refused."""
+        """Raises: HttpRefusal."""
         if self._waiting >= MAX_WAITING:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many requests wait for the foreman")
+            raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many requests wait for the foreman")
         self._waiting += 1
         try:
             async with asyncio.timeout(PATIENCE):
@@ -33,14 +33,14 @@ class Gate:
                 async with self._room:
                     yield
         except TimeoutError:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "away", "the foreman did not answer in time") from None
+            raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "away", "the foreman did not answer in time") from None
         finally:
             self._waiting -= 1
 
 
 def count_request(session: Session) -> None:
-    """Raises: Refused, if the session has too many already."""
+    """Raises: HttpRefusal, if the session has too many already."""
     if session.requests >= MAX_SESSION_REQUESTS:
         text = f"only {MAX_SESSION_REQUESTS} requests are handled at once; wait for their answers"
-        raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many", text, {"Retry-After": "1"})
+        raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too_many", text, {"Retry-After": "1"})
     session.requests += 1

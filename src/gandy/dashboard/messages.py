@@ -1,5 +1,6 @@
 """What the server reads and writes: requests, responses, and refusals. It knows no socket."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,10 +17,12 @@ HTML: Final = "text/html; charset=utf-8"
 
 _encode_json: Final = msgspec.json.Encoder(enc_hook=str).encode
 
+_REFUSAL: Final = re.compile(r"q=0(\.0*)?")
+
 NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """The line and the headers of a request. Names of headers are in small letters."""
 
     method: str
@@ -28,11 +31,15 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
 
     def accepts_encoding(self, name: str) -> bool:
-        """True if the body may be compressed like this. A weight of zero is a refusal, which nobody sends."""
-        return name in self.headers.get("accept-encoding", "")
+        """True if the body may be compressed like this. A weight of zero says that it may not."""
+        for part in self.headers.get("accept-encoding", "").split(","):
+            coding, _, weight = part.partition(";")
+            if coding.strip().lower() == name:
+                return _REFUSAL.fullmatch(weight.strip()) is None
+        return False
 
 
-class Response(NamedTuple):
+class HttpResponse(NamedTuple):
     """A response that is there as a whole."""
 
     status: int
@@ -49,7 +56,7 @@ class Streaming(NamedTuple):
     headers: Mapping[str, str] = NO_HEADERS
 
 
-class Refused(Exception):
+class HttpRefusal(Exception):
     """The request is answered with an error."""
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] = NO_HEADERS) -> None:
@@ -59,14 +66,14 @@ class Refused(Exception):
         self.message = message
         self.headers = headers
 
-    def make_response(self) -> Response:
+    def make_response(self) -> HttpResponse:
         body = encode_json({"error": {"kind": self.kind, "message": self.message}})
-        return Response(self.status, body, headers=self.headers)
+        return HttpResponse(self.status, body, headers=self.headers)
 
 
 def encode_json(value: Any) -> bytes:
     return _encode_json(value)
 
 
-def make_json(value: Any, status: int = HTTPStatus.OK) -> Response:
-    return Response(status, encode_json(value))
+def make_json(value: Any, status: int = HTTPStatus.OK) -> HttpResponse:
+    return HttpResponse(status, encode_json(value))

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from gandy.dashboard.messages import HTML, Refused, Request, Response
+from gandy.dashboard.messages import HTML, HttpRefusal, HttpRequest, HttpResponse
 
 FOLDER: Final = Path(__file__).parent / "page"
 INDEX: Final = "index.html"
@@ -29,22 +29,22 @@ COMPRESSED: Final = frozenset({".html", ".css", ".js", ".svg", ".json"})
 CACHE: Final = {"Cache-Control": "no-cache"}  # browsers ask each time if the file has changed
 
 
-def read_page_file(request: Request) -> Response:
-    """Raises: Refused."""
+def read_page_file(request: HttpRequest) -> HttpResponse:
+    """Raises: HttpRefusal."""
     if request.method not in ("GET", "HEAD"):
-        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "bad_request", "use GET here", {"Allow": "GET"})
+        raise HttpRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "bad_request", "use GET here", {"Allow": "GET"})
     path = _find_file(request.path.lstrip("/") or INDEX)
     if path is None:
-        raise Refused(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this address")
+        raise HttpRefusal(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this address")
     found = path.stat()
     tag = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
     headers = {**CACHE, "ETag": tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == tag:
-        return Response(HTTPStatus.NOT_MODIFIED, headers=headers)
+        return HttpResponse(HTTPStatus.NOT_MODIFIED, headers=headers)
     if path.suffix in COMPRESSED and request.accepts_encoding("gzip"):
         body = _compress(path, found.st_mtime_ns)
-        return Response(HTTPStatus.OK, body, TYPES[path.suffix], {**headers, "Content-Encoding": "gzip"})
-    return Response(HTTPStatus.OK, path.read_bytes(), TYPES[path.suffix], headers)
+        return HttpResponse(HTTPStatus.OK, body, TYPES[path.suffix], {**headers, "Content-Encoding": "gzip"})
+    return HttpResponse(HTTPStatus.OK, path.read_bytes(), TYPES[path.suffix], headers)
 
 
 def _find_file(name: str) -> Path | None:

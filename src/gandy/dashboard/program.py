@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from gandy.client.aio import AsyncClient
 from gandy.config import Address
-from gandy.dashboard.api.table import ROUTES
+from gandy.dashboard.api.table import ENDPOINTS
 from gandy.dashboard.app import App
-from gandy.dashboard.crew import Crew
+from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.guard import LOOPBACK_NAMES, Guard
 from gandy.dashboard.limits import MIN_TOKEN
 from gandy.dashboard.server import HttpServer
@@ -55,7 +55,7 @@ def run(options: Options) -> int:
 
 async def _run(options: Options) -> None:
     client = AsyncClient(options.foreman)
-    crew = Crew(client)
+    crew = ShownCrew(client)
     dashboard = Dashboard(options, crew)
     await dashboard.start()
     should_stop = asyncio.Event()
@@ -71,7 +71,7 @@ async def _run(options: Options) -> None:
 class Dashboard:
     """The server and what it shows. `start` returns when browsers can come."""
 
-    def __init__(self, options: Options, crew: Crew) -> None:
+    def __init__(self, options: Options, crew: ShownCrew) -> None:
         self._options = options
         self._crew = crew
         self._url = ""
@@ -88,7 +88,7 @@ class Dashboard:
                 self._crew,
                 Guard(_list_names(self._options, address), address.host in WILDCARDS),
                 sessions,
-                ROUTES,
+                ENDPOINTS,
                 cookie=f"gandy_{address.port}",
                 is_secure=self._options.certificate is not None,
                 has_open_metrics=self._options.has_open_metrics,

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from gandy.dashboard.messages import Refused
+from gandy.dashboard.messages import HttpRefusal
 from gandy.errors import (
     ConfigError,
     GandyError,
@@ -29,10 +29,10 @@ _ANSWERS: Final[tuple[tuple[type[GandyError], HTTPStatus, str], ...]] = (
 )
 
 
-def refuse(error: GandyError) -> Refused:
+def refuse(error: GandyError) -> HttpRefusal:
     """What the foreman cannot do now, it says itself: 503. What it will never do: 409."""
     for kind, status, name in _ANSWERS:
         if isinstance(error, kind):
-            return Refused(status, name, str(error))
+            return HttpRefusal(status, name, str(error))
     status = HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else HTTPStatus.CONFLICT
-    return Refused(status, "refused", str(error))
+    return HttpRefusal(status, "refused", str(error))

@@ -23,7 +23,7 @@ JobStateName = Literal["waiting", "running", "finished", "failed", "paused", "ca
 TaskStateName = Literal["waiting", "running", "finished", "failed", "cancelled", "assigned"]
 
 
-class Rates(Struct, frozen=True):
+class CrewRates(Struct, frozen=True):
     """How many there are in a second."""
 
     finished: float  # tasks
@@ -124,7 +124,7 @@ class CrewObject(Struct, frozen=True):
     calls_waiting: int
     slots: int
     used: int
-    rates: Rates
+    rates: CrewRates
     totals: TotalsLine
     trouble: tuple[Trouble, ...]
     jobs: tuple[JobLine, ...]
@@ -204,7 +204,9 @@ def _make(
         calls_waiting=picture.count("calls_waiting"),
         slots=sum(worker.slots for worker in all_workers if worker.connected),
         used=sum(worker.used for worker in all_workers),
-        rates=Rates(points[-1].finished, points[-1].failed, points[-1].calls) if points else Rates(0.0, 0.0, 0.0),
+        rates=CrewRates(points[-1].finished, points[-1].failed, points[-1].calls)
+        if points
+        else CrewRates(0.0, 0.0, 0.0),
         totals=TotalsLine(**asdict(picture.totals)),
         trouble=tuple(list_trouble(picture)),
         jobs=tuple(jobs),

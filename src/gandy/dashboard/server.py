@@ -8,9 +8,9 @@ from gandy.clocks import read_monotonic
 from gandy.config import Address
 from gandy.core.unknown_peers import UnknownPeers
 from gandy.dashboard.app import App
-from gandy.dashboard.connection import HEAD_SECONDS, Exchange, HttpConnection
+from gandy.dashboard.connection import HEAD_SECONDS, HttpConnection, HttpExchange
 from gandy.dashboard.limits import MAX_CONNECTIONS, MAX_STRANGERS
-from gandy.dashboard.messages import Request, Response
+from gandy.dashboard.messages import HttpRequest, HttpResponse
 from gandy.net.links import listen
 from gandy.net.open_files import limit_by_files
 from gandy.net.tls import HANDSHAKE_SECONDS, TlsEnd
@@ -83,8 +83,8 @@ class HttpServer:
         self._strangers.leave(connection)
         self._known -= connection.is_known
 
-    def admit(self, request: Request) -> Exchange | Response:
+    def admit(self, request: HttpRequest) -> HttpExchange | HttpResponse:
         return self._app.admit(request)
 
-    def finish(self, request: Request, response: Response) -> Response:
+    def finish(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         return self._app.finish(request, response)

@@ -12,7 +12,7 @@ from gandy.client.aio import AsyncClient
 from gandy.core.views import TaskRun
 from gandy.dashboard.audience import Audience
 from gandy.dashboard.limits import MAX_WATCHED_JOBS
-from gandy.dashboard.messages import Refused
+from gandy.dashboard.messages import HttpRefusal
 from gandy.dashboard.stream import Stream, make_event
 from gandy.errors import GandyError
 from gandy.ids import JobId
@@ -116,9 +116,9 @@ class StateFeeds:
         return len(self._feeds)
 
     def check_room(self, job: JobId) -> None:
-        """Raises: Refused."""
+        """Raises: HttpRefusal."""
         if job not in self._feeds and len(self._feeds) >= MAX_WATCHED_JOBS:
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many", "the tasks of too many jobs are watched now")
+            raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too_many", "the tasks of too many jobs are watched now")
 
     @asynccontextmanager
     async def follow(self, job: JobId) -> AsyncIterator[StateFeed]:

@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from gandy.dashboard.crew import Crew
-from gandy.dashboard.router import Call
+from gandy.dashboard.crew import ShownCrew
+from gandy.dashboard.endpoints import ApiCall
 
 
 class ClockAnswer(Struct, frozen=True):
@@ -27,5 +27,5 @@ class BusAnswer(Struct, frozen=True):
     clock: ClockAnswer
 
 
-async def show_bus(_crew: Crew, _call: Call) -> BusAnswer:
+async def show_bus(_crew: ShownCrew, _call: ApiCall) -> BusAnswer:
     return BusAnswer(None, (), (), None, ClockAnswer(False, None, None, ()))

@@ -10,9 +10,9 @@ from msgspec.structs import asdict
 from gandy import __version__
 from gandy.core.requests import ForemanRow, WorkerRow
 from gandy.core.roles import CrewRole
-from gandy.dashboard.crew import Crew
-from gandy.dashboard.messages import Response, Streaming
-from gandy.dashboard.router import Call
+from gandy.dashboard.crew import ShownCrew
+from gandy.dashboard.endpoints import ApiCall
+from gandy.dashboard.messages import HttpResponse, Streaming
 from gandy.limits import MAX_TEXT
 
 HISTORY = "gandy.viewer.history"
@@ -36,7 +36,7 @@ class ForemenAnswer(Struct, frozen=True):
     foremen: tuple[ForemanRow, ...]
 
 
-class StopWorker(Struct, frozen=True, forbid_unknown_fields=True):
+class StopWorkerBody(Struct, frozen=True, forbid_unknown_fields=True):
     """Without `immediate`, its tasks end first."""
 
     immediate: bool = False
@@ -47,32 +47,32 @@ class WorkerStopped(Struct, frozen=True):
     immediate: bool
 
 
-async def show_session(crew: Crew, _call: Call) -> SessionAnswer:
+async def show_session(crew: ShownCrew, _call: ApiCall) -> SessionAnswer:
     role = CrewRole.CLIENT if crew.role is CrewRole.ANYBODY else crew.role
     has_history = find_spec(HISTORY) is not None
     return SessionAnswer(role.value, crew.can_change, __version__, str(crew.client.address), has_history)
 
 
-async def show_crew(crew: Crew, _call: Call) -> Response:
-    return Response(HTTPStatus.OK, crew.feed.read())
+async def show_crew(crew: ShownCrew, _call: ApiCall) -> HttpResponse:
+    return HttpResponse(HTTPStatus.OK, crew.feed.read())
 
 
-async def stream_crew(crew: Crew, _call: Call) -> Streaming:
+async def stream_crew(crew: ShownCrew, _call: ApiCall) -> Streaming:
     return Streaming(crew.feed.stream)
 
 
-async def list_workers(crew: Crew, _call: Call) -> WorkersAnswer:
+async def list_workers(crew: ShownCrew, _call: ApiCall) -> WorkersAnswer:
     return WorkersAnswer(await crew.client.workers())
 
 
-async def stop_worker(crew: Crew, call: Call) -> WorkerStopped:
+async def stop_worker(crew: ShownCrew, call: ApiCall) -> WorkerStopped:
     await crew.client.stop_worker(call.name, immediate=call.body.immediate)
     return WorkerStopped(call.name, call.body.immediate)
 
 
-async def list_foremen(crew: Crew, _call: Call) -> ForemenAnswer:
+async def list_foremen(crew: ShownCrew, _call: ApiCall) -> ForemenAnswer:
     return ForemenAnswer(await crew.client.foremen())
 
 
-async def show_status(crew: Crew, _call: Call) -> dict[str, Any]:
+async def show_status(crew: ShownCrew, _call: ApiCall) -> dict[str, Any]:
     return asdict(await crew.client.status())

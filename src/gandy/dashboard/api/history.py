@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from gandy.dashboard.crew import Crew
-from gandy.dashboard.messages import Refused
-from gandy.dashboard.router import Call
+from gandy.dashboard.crew import ShownCrew
+from gandy.dashboard.endpoints import ApiCall
+from gandy.dashboard.messages import HttpRefusal
 from gandy.limits import MAX_SECONDS
 
 WallSeconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
@@ -26,13 +26,13 @@ class MomentQuery(Struct, frozen=True, forbid_unknown_fields=True):
     at: WallSeconds
 
 
-async def list_points(_crew: Crew, _call: Call) -> Any:
+async def list_points(_crew: ShownCrew, _call: ApiCall) -> Any:
     raise _refuse()
 
 
-async def show_moment(_crew: Crew, _call: Call) -> Any:
+async def show_moment(_crew: ShownCrew, _call: ApiCall) -> Any:
     raise _refuse()
 
 
-def _refuse() -> Refused:
-    return Refused(HTTPStatus.NOT_FOUND, "not_found", "this version has no history")
+def _refuse() -> HttpRefusal:
+    return HttpRefusal(HTTPStatus.NOT_FOUND, "not_found", "this version has no history")

@@ -17,10 +17,10 @@ from gandy.core.model import JobState
 from gandy.core.requests import JobList, ListJobs, Submitted
 from gandy.core.rows import JobRow
 from gandy.core.views import glance_at
-from gandy.dashboard.crew import Crew
+from gandy.dashboard.crew import ShownCrew
+from gandy.dashboard.endpoints import ApiCall
 from gandy.dashboard.limits import MAX_BODY_BYTES, MAX_ROWS
-from gandy.dashboard.messages import Refused
-from gandy.dashboard.router import Call
+from gandy.dashboard.messages import HttpRefusal
 from gandy.dashboard.rows import JobStateName, find_pace
 from gandy.ids import JobId
 from gandy.limits import LAST_INTEGER, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS, MAX_SLOTS, MAX_TASKS, MAX_VARIABLES
@@ -43,7 +43,7 @@ class TaskQuery(Struct, frozen=True, forbid_unknown_fields=True):
     task: Annotated[int, Meta(ge=1, le=MAX_TASKS)] | None = None
 
 
-class NewJob(Struct, frozen=True, forbid_unknown_fields=True):
+class NewJobBody(Struct, frozen=True, forbid_unknown_fields=True):
     """A job to submit: one string is a line for the shell, several are a program and its arguments."""
 
     command: ShellLine | Words
@@ -63,11 +63,11 @@ class NewJob(Struct, frozen=True, forbid_unknown_fields=True):
     after: JobNumbers = ()
 
 
-class WholeJob(Struct, frozen=True, forbid_unknown_fields=True):
+class WholeJobBody(Struct, frozen=True, forbid_unknown_fields=True):
     """Nothing: the whole job is meant."""
 
 
-class SomeTasks(Struct, frozen=True, forbid_unknown_fields=True):
+class SomeTasksBody(Struct, frozen=True, forbid_unknown_fields=True):
     """Only these tasks; without them, the whole job is meant."""
 
     tasks: Annotated[tuple[Annotated[int, Meta(ge=1, le=MAX_TASKS)], ...], Meta(min_length=1)] | None = None
@@ -127,7 +127,7 @@ class Explanation(Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-async def list_jobs(crew: Crew, call: Call) -> dict[str, Any]:
+async def list_jobs(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     query: JobsQuery = call.query
     states = tuple(JobState[name.upper()] for name in query.state) or None
 
@@ -140,18 +140,18 @@ async def list_jobs(crew: Crew, call: Call) -> dict[str, Any]:
     return {"jobs": list(map(job_to_json, rows)), "next": rows[-1].job if has_more else None}
 
 
-async def show_job(crew: Crew, call: Call) -> dict[str, Any]:
+async def show_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     row = await crew.client.job(call.job).status()
     rate, left = find_pace(crew.watcher.picture, glance_at(row), float(read_wall()))
     return {**job_to_json(row), "rate": rate, "left_seconds": left}
 
 
-async def explain_job(crew: Crew, call: Call) -> Explanation:
+async def explain_job(crew: ShownCrew, call: ApiCall) -> Explanation:
     return Explanation(await crew.client.job(call.job).explain(call.query.task))
 
 
-async def submit_job(crew: Crew, call: Call) -> JobSubmitted:
-    job: NewJob = call.body
+async def submit_job(crew: ShownCrew, call: ApiCall) -> JobSubmitted:
+    job: NewJobBody = call.body
     values = asdict(job)
     del values["command"]
     submit = make_submit(job.command, JobOptions(at=None, **values))
@@ -159,26 +159,26 @@ async def submit_job(crew: Crew, call: Call) -> JobSubmitted:
     return JobSubmitted(answer.job)
 
 
-async def cancel_job(crew: Crew, call: Call) -> dict[str, Any]:
+async def cancel_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     return job_to_json(await crew.client.job(call.job).cancel(call.body.tasks))
 
 
-async def retry_job(crew: Crew, call: Call) -> dict[str, Any]:
+async def retry_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     return job_to_json(await crew.client.job(call.job).retry(call.body.tasks))
 
 
-async def hold_job(crew: Crew, call: Call) -> dict[str, Any]:
+async def hold_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     return job_to_json(await crew.client.job(call.job).hold())
 
 
-async def release_job(crew: Crew, call: Call) -> dict[str, Any]:
+async def release_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     return job_to_json(await crew.client.job(call.job).release())
 
 
-async def summarise_job(crew: Crew, call: Call) -> Any:
+async def summarise_job(crew: ShownCrew, call: ApiCall) -> Any:
     """What `gandy.viewer.summary` finds."""
     try:
         summarise = import_module("gandy.viewer.summary").summarise
     except ModuleNotFoundError:
-        raise Refused(HTTPStatus.NOT_FOUND, "not_found", "this version has no summaries of jobs") from None
+        raise HttpRefusal(HTTPStatus.NOT_FOUND, "not_found", "this version has no summaries of jobs") from None
     return await summarise(crew.client, JobId(call.job))

@@ -17,10 +17,10 @@ from gandy.core.requests import ListAttempts, ListTasks, Output, ReadOutput, Rea
 from gandy.core.rows import TaskRow
 from gandy.core.views import TaskUpdate
 from gandy.dashboard.api.jobs import Limit
-from gandy.dashboard.crew import Crew
+from gandy.dashboard.crew import ShownCrew
+from gandy.dashboard.endpoints import ApiCall
 from gandy.dashboard.limits import MAX_ATTEMPTS, MAX_FOLLOWED_OUTPUTS
-from gandy.dashboard.messages import TEXT, Refused, Response, Streaming
-from gandy.dashboard.router import Call
+from gandy.dashboard.messages import TEXT, HttpRefusal, HttpResponse, Streaming
 from gandy.dashboard.rows import TaskStateName
 from gandy.dashboard.stream import Stream, make_event
 from gandy.errors import GandyError, JobMoved, JobNotFound, LinkError
@@ -90,7 +90,7 @@ class TasksAnswer(Struct, frozen=True):
     next: int | None
 
 
-async def list_tasks(crew: Crew, call: Call) -> dict[str, Any]:
+async def list_tasks(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     query: TasksQuery = call.query
     states = tuple(TaskState[name.upper()] for name in query.state) or None
     job = JobId(call.job)
@@ -103,7 +103,7 @@ async def list_tasks(crew: Crew, call: Call) -> dict[str, Any]:
     return {"tasks": [task_to_json(job, row) for row in rows], "next": rows[-1].task if has_more else None}
 
 
-async def show_task(crew: Crew, call: Call) -> dict[str, Any]:
+async def show_task(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     job, task = JobId(call.job), TaskNumber(call.task)
     rows = await find_tasks(crew.client, job, (task,))
     if not rows:
@@ -116,22 +116,22 @@ async def show_task(crew: Crew, call: Call) -> dict[str, Any]:
 # Output
 
 
-async def read_output(crew: Crew, call: Call) -> Response:
+async def read_output(crew: ShownCrew, call: ApiCall) -> HttpResponse:
     query: OutputQuery = call.query
     piece = await _read_piece(crew, call, query.stream, query.attempt, query.offset, query.limit)
     headers = {"X-Gandy-Attempt": str(piece.attempt), "X-Gandy-Last": "true" if piece.is_last else "false"}
-    return Response(HTTPStatus.OK, piece.data, TEXT, headers)
+    return HttpResponse(HTTPStatus.OK, piece.data, TEXT, headers)
 
 
-async def _read_piece(crew: Crew, call: Call, stream: str, attempt: int, offset: int, limit: int) -> Output:
+async def _read_piece(crew: ShownCrew, call: ApiCall, stream: str, attempt: int, offset: int, limit: int) -> Output:
     request = ReadOutput(JobId(call.job), TaskNumber(call.task), stream, attempt, offset, limit)
     return await crew.client.connection.ask(request, Output)
 
 
-async def follow_output(crew: Crew, call: Call) -> Streaming:
+async def follow_output(crew: ShownCrew, call: ApiCall) -> Streaming:
     await _read_piece(crew, call, call.query.stream, 0, 0, 0)  # refuses what does not exist
     if crew.followed_outputs >= MAX_FOLLOWED_OUTPUTS:
-        raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many", "the output of too many tasks is followed now")
+        raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too_many", "the output of too many tasks is followed now")
 
     async def run(stream: Stream) -> None:
         crew.followed_outputs += 1
@@ -144,7 +144,7 @@ async def follow_output(crew: Crew, call: Call) -> Streaming:
     return Streaming(run)
 
 
-async def _follow(crew: Crew, call: Call, stream: Stream) -> str:
+async def _follow(crew: ShownCrew, call: ApiCall, stream: Stream) -> str:
     """Send what a task writes, as it is written. Returns why that ended early; empty, if it did not."""
     attempt = offset = 0
     pauses, link_pauses = growing(*OUTPUT_PAUSES), return_pauses()
@@ -171,25 +171,25 @@ async def _follow(crew: Crew, call: Call, stream: Stream) -> str:
 # States
 
 
-async def read_states(crew: Crew, call: Call) -> Response:
+async def read_states(crew: ShownCrew, call: ApiCall) -> HttpResponse:
     """One byte for each task, compressed as the browser accepts it."""
     states = TaskStates()
     ask, job, first = crew.client.connection.ask, JobId(call.job), 1
     update = await ask(ReadStates(job), TaskUpdate)
     headers = {"X-Gandy-Tasks": str(update.tasks), "Vary": "Accept-Encoding"}
     if update.tasks <= MAX_STATES and call.request.accepts_encoding("deflate"):
-        return Response(HTTPStatus.OK, update.states, BYTES, {**headers, "Content-Encoding": "deflate"})
+        return HttpResponse(HTTPStatus.OK, update.states, BYTES, {**headers, "Content-Encoding": "deflate"})
     states.apply(update)
     while (first := first + MAX_STATES) <= update.tasks:
         states.apply(await ask(ReadStates(job, TaskNumber(first)), TaskUpdate))
     for name, pack in (("deflate", zlib.compress), ("gzip", gzip.compress)):
         if call.request.accepts_encoding(name):
             body = await asyncio.to_thread(pack, bytes(states.packed), 1)
-            return Response(HTTPStatus.OK, body, BYTES, {**headers, "Content-Encoding": name})
-    return Response(HTTPStatus.OK, bytes(states.packed), BYTES, headers)
+            return HttpResponse(HTTPStatus.OK, body, BYTES, {**headers, "Content-Encoding": name})
+    return HttpResponse(HTTPStatus.OK, bytes(states.packed), BYTES, headers)
 
 
-async def stream_states(crew: Crew, call: Call) -> Streaming:
+async def stream_states(crew: ShownCrew, call: ApiCall) -> Streaming:
     job = JobId(call.job)
     crew.states.check_room(job)
     await crew.client.job(job).status()  # refuses a job that does not exist

@@ -8,18 +8,18 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from gandy.bounds import BROKEN, describe
-from gandy.dashboard.messages import Refused, Request
+from gandy.dashboard.messages import HttpRefusal, HttpRequest
 from gandy.limits import LAST_INTEGER, MAX_TASKS
 
 MOST: Final[Mapping[str, int]] = {"job": LAST_INTEGER, "task": MAX_TASKS}  # of the numbers in paths; others are names
 
-Handler = Callable[[Any, "Call"], Awaitable[Any]]  # gets the crew
+Handler = Callable[[Any, "ApiCall"], Awaitable[Any]]  # gets the crew
 
 
-class Call(NamedTuple):
+class ApiCall(NamedTuple):
     """What a handler gets: a request whose parts are checked."""
 
-    request: Request
+    request: HttpRequest
     job: int = 0
     task: int = 0
     name: str = ""
@@ -27,7 +27,7 @@ class Call(NamedTuple):
     body: Any = None
 
 
-class Route(NamedTuple):
+class Endpoint(NamedTuple):
     """One line of the API. `query` and `body` are types of msgspec, and `answer` is one or a media type."""
 
     method: str
@@ -46,32 +46,34 @@ class Route(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A route, and the parts of the path that it has names for."""
+    """An endpoint, and the parts of the path that it has names for."""
 
-    route: Route
+    endpoint: Endpoint
     parts: Mapping[str, str]
 
 
-class Router:
-    """Raises Refused for what no route is for."""
+class Endpoints:
+    """Raises HttpRefusal for what no endpoint is for."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = [(route, route.path.strip("/").split("/")) for route in routes]
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._patterns = [(endpoint, endpoint.path.strip("/").split("/")) for endpoint in endpoints]
 
-    def find(self, request: Request) -> Found:
-        """Raises: Refused."""
+    def find(self, request: HttpRequest) -> Found:
+        """Raises: HttpRefusal."""
         words = request.path.strip("/").split("/")
         found = [
-            Found(route, parts) for route, pattern in self._routes if (parts := _match(pattern, words)) is not None
+            Found(endpoint, parts)
+            for endpoint, pattern in self._patterns
+            if (parts := _match(pattern, words)) is not None
         ]
         method = "GET" if request.method == "HEAD" else request.method
         for each in found:
-            if each.route.method == method:
+            if each.endpoint.method == method:
                 return each
         if not found:
-            raise Refused(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this address")
-        allowed = ", ".join(sorted({each.route.method for each in found}))
-        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "bad_request", f"use {allowed} here", {"Allow": allowed})
+            raise HttpRefusal(HTTPStatus.NOT_FOUND, "not_found", "there is nothing at this address")
+        allowed = ", ".join(sorted({each.endpoint.method for each in found}))
+        raise HttpRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "bad_request", f"use {allowed} here", {"Allow": allowed})
 
 
 def _match(pattern: Sequence[str], words: Sequence[str]) -> dict[str, str] | None:
@@ -86,16 +88,16 @@ def _match(pattern: Sequence[str], words: Sequence[str]) -> dict[str, str] | Non
     return parts
 
 
-def make_call(found: Found, request: Request, body: bytes) -> Call:
-    """Raises: Refused."""
-    route, parts = found
-    return Call(
+def make_call(found: Found, request: HttpRequest, body: bytes) -> ApiCall:
+    """Raises: HttpRefusal."""
+    endpoint, parts = found
+    return ApiCall(
         request,
         _parse_number("job", parts),
         _parse_number("task", parts),
         unquote(parts.get("id", ""), errors="replace"),
-        _parse_query(route.query, request.query),
-        _parse_body(route.body, body),
+        _parse_query(endpoint.query, request.query),
+        _parse_body(endpoint.body, body),
     )
 
 
@@ -107,7 +109,7 @@ def _parse_number(name: str, parts: Mapping[str, str]) -> int:
         not (text.isascii() and text.isdecimal() and len(text) <= len(str(LAST_INTEGER)))
         or not 0 < int(text) <= MOST[name]
     ):
-        raise Refused(HTTPStatus.NOT_FOUND, "not_found", f"there is no {name} {unquote(text, errors='replace')!r}")
+        raise HttpRefusal(HTTPStatus.NOT_FOUND, "not_found", f"there is no {name} {unquote(text, errors='replace')!r}")
     return int(text)
 
 
@@ -120,14 +122,14 @@ def _parse_query(kind: type[msgspec.Struct] | None, text: str) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except BROKEN as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, "bad_request", f"the query is not valid: {describe(error)}") from None
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, "bad_request", f"the query is not valid: {describe(error)}") from None
 
 
 def _split_query(text: str) -> dict[str, list[str]]:
     try:
         return parse_qs(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict", max_num_fields=100)
     except ValueError:
-        raise Refused(HTTPStatus.BAD_REQUEST, "bad_request", "the query is not valid") from None
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, "bad_request", "the query is not valid") from None
 
 
 def _list_fields(kind: type[msgspec.Struct]) -> dict[str, bool]:
@@ -142,8 +144,8 @@ def _parse_body(kind: type[msgspec.Struct] | None, body: bytes) -> Any:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except BROKEN as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, "bad_request", f"the body is not valid: {describe(error)}") from None
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, "bad_request", f"the body is not valid: {describe(error)}") from None
 
 
 class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """The query of a route that takes none."""
+    """The query of an endpoint that takes none."""
