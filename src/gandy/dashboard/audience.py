@@ -14,7 +14,7 @@ WHOLE_PAUSE: Final = 0.5  # seconds between two events with everything, which ta
 HEARTBEAT_SECONDS: Final = 15.0
 
 
-class Audience:
+class EventAudience:
     """`publish` what has changed, no sooner than `pause` seconds after the last time."""
 
     def __init__(self) -> None:

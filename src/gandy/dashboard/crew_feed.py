@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from gandy.clocks import read_monotonic, read_wall
-from gandy.dashboard.audience import Audience
+from gandy.dashboard.audience import EventAudience
 from gandy.dashboard.messages import encode_json
 from gandy.dashboard.rows import CrewObject, Surroundings, make_change, make_crew
 from gandy.dashboard.stream import Stream, make_event
@@ -19,7 +19,7 @@ class CrewFeed:
 
     def __init__(self, watcher: CrewWatcher) -> None:
         self._watcher = watcher
-        self._audience = Audience()
+        self._audience = EventAudience()
         self._number = 0
         self._kept = b""
         self._kept_at = LONG_AGO

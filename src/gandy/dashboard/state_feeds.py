@@ -10,7 +10,7 @@ from typing import Final
 
 from gandy.client.aio import AsyncClient
 from gandy.core.views import TaskRun
-from gandy.dashboard.audience import Audience
+from gandy.dashboard.audience import EventAudience
 from gandy.dashboard.limits import MAX_WATCHED_JOBS
 from gandy.dashboard.messages import HttpRefusal
 from gandy.dashboard.stream import Stream, make_event
@@ -34,7 +34,7 @@ class StateFeed:
         self._told = 0  # how many tasks browsers know of
         self._whole = b""  # the event with everything, if it is still true
         self._problem = ""
-        self._audience = Audience()
+        self._audience = EventAudience()
         self._ended = asyncio.Event()
         self._work = asyncio.get_running_loop().create_task(self._run())
         self.users = 0
