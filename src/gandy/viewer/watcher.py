@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Final
 
 from gandy.client.aio import AsyncClient
@@ -32,6 +32,7 @@ class CrewWatcher:
     def __init__(self, client: AsyncClient, on_change: Callable[[], None] = lambda: None) -> None:
         self.picture = Picture()
         self.problem = ""
+        self.foremen = 1  # of the crew
         self._client = client
         self._on_change = on_change
         self._shards: dict[int, asyncio.Task[None]] = {}
@@ -52,10 +53,16 @@ class CrewWatcher:
 
     async def _look_for_shards(self) -> None:
         while True:
-            with suppress(GandyError):
+            try:
                 if not self._shards:
                     await self._list_recent_jobs()
-                self._follow({shard for row in await self._client.foremen() for shard in row.shards} or {0})
+                rows = await self._client.foremen()
+            except GandyError as error:
+                if not self._shards:  # else these note it themselves
+                    self._note_problem(str(error))
+            else:
+                self.foremen = len(rows)
+                self._follow({shard for row in rows for shard in row.shards} or {0})
             await asyncio.sleep(LOOK_PERIOD)
 
     async def _list_recent_jobs(self) -> None:
