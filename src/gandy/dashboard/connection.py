@@ -227,6 +227,7 @@ class HttpConnection(asyncio.Protocol):
         if self._stream is None:
             self._write(self._encode(request, response))
             self._set_deadline(WRITE_SECONDS)
+            self._must_close |= self._http.our_state is not h11.DONE  # the peer asked for that, or speaks HTTP/1.0
         if self._must_close:
             self.close()
 

@@ -73,7 +73,7 @@ class Dashboard:
 
     def __init__(self, options: Options, crew: ShownCrew) -> None:
         self._options = options
-        self._crew = crew
+        self.crew = crew
         self._url = ""
         self._server: HttpServer | None = None
         self._work: list[asyncio.Task[None]] = []
@@ -85,7 +85,7 @@ class Dashboard:
         for address in _list_addresses(self._options.listen):
             sessions = Sessions(self._options.own_token, self._print_token)
             app = App(
-                self._crew,
+                self.crew,
                 Guard(_list_names(self._options, address), address.host in WILDCARDS),
                 sessions,
                 ENDPOINTS,
@@ -104,7 +104,7 @@ class Dashboard:
         self._server = server
         app.cookie = f"gandy_{self.port}"
         self._url = _format_url(address, self.port, self._options)
-        self._work = [asyncio.create_task(each) for each in (self._crew.run(), server.run())]
+        self._work = [asyncio.create_task(each) for each in (self.crew.run(), server.run())]
         sessions.print_next()
         if self._options.opens_browser and _has_display(os.environ):
             await asyncio.to_thread(webbrowser.open, f"{self._url}?token={self.token}")

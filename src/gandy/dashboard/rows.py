@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
-from gandy.core.model import FINAL_JOB_STATES, TaskState
+from gandy.core.model import FINAL_JOB_STATES, JobState, TaskState
 from gandy.core.views import CommandGlance, JobGlance, WorkerGlance
 from gandy.dashboard.limits import MAX_CREW_JOBS, MAX_CREW_SPANS, MAX_SPAN_AGE
-from gandy.ids import JobId
 from gandy.viewer.histograms import find_percentile
 from gandy.viewer.lanes import PlacedSpan
 from gandy.viewer.picture import Changes, Picture
+from gandy.viewer.progress import Progress, estimate_progress
 from gandy.viewer.series import Point
 from gandy.viewer.trouble import Trouble, list_trouble
 
@@ -220,19 +220,17 @@ def _make(
     )
 
 
-def find_pace(picture: Picture, glance: JobGlance, now: float) -> tuple[float, float | None]:
-    """How many of a job's tasks end in a second, and in how many seconds all will have ended, if that is known."""
-    rate = picture.rates.jobs.get(JobId(glance.job))
-    if rate is None or glance.state in FINAL_JOB_STATES:
-        return 0.0, None
-    counts = glance.counts
-    pace, left = rate.per_second(now), counts.total - counts.finished - counts.failed - counts.cancelled
-    return pace, left / pace if pace and not glance.is_open else None
+def describe_progress(picture: Picture, glance: JobGlance, now: float) -> Progress:
+    """How many of a job's tasks end in a second, and in how many seconds all will have ended, if that can be said."""
+    if glance.state in FINAL_JOB_STATES or glance.state is JobState.PAUSED:
+        return Progress()
+    progress = estimate_progress(glance.counts, float(glance.submitted), now, picture.rates.jobs.get(glance.job))
+    return Progress(progress.rate) if glance.is_open else progress
 
 
 def make_job(picture: Picture, glance: JobGlance, now: float) -> JobLine:
     counts = glance.counts
-    rate, left = find_pace(picture, glance, now)
+    progress = describe_progress(picture, glance, now)
     return JobLine(
         job=glance.job,
         name=glance.title,
@@ -248,8 +246,8 @@ def make_job(picture: Picture, glance: JobGlance, now: float) -> JobLine:
         finished=counts.finished,
         failed=counts.failed,
         cancelled=counts.cancelled,
-        rate=rate,
-        left_seconds=left,
+        rate=progress.rate,
+        left_seconds=progress.left_seconds,
     )
 
 

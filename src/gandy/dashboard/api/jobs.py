@@ -1,8 +1,6 @@
 """Answers about jobs, and changes of them. Rows are those of `gandy job list --output json`."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
-from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -20,11 +18,11 @@ from gandy.core.views import glance_at
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.endpoints import ApiCall
 from gandy.dashboard.limits import MAX_BODY_BYTES, MAX_ROWS
-from gandy.dashboard.messages import HttpRefusal
-from gandy.dashboard.rows import JobStateName, find_pace
+from gandy.dashboard.rows import JobStateName, describe_progress
 from gandy.ids import JobId
 from gandy.limits import LAST_INTEGER, MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS, MAX_SLOTS, MAX_TASKS, MAX_VARIABLES
 from gandy.terminal.rows import job_to_json
+from gandy.viewer.summary import JobSummary, summarise
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS)]
 
@@ -142,8 +140,8 @@ async def list_jobs(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
 
 async def show_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     row = await crew.client.job(call.job).status()
-    rate, left = find_pace(crew.watcher.picture, glance_at(row), float(read_wall()))
-    return {**job_to_json(row), "rate": rate, "left_seconds": left}
+    progress = describe_progress(crew.watcher.picture, glance_at(row), float(read_wall()))
+    return {**job_to_json(row), "rate": progress.rate, "left_seconds": progress.left_seconds}
 
 
 async def explain_job(crew: ShownCrew, call: ApiCall) -> Explanation:
@@ -175,10 +173,5 @@ async def release_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
     return job_to_json(await crew.client.job(call.job).release())
 
 
-async def summarise_job(crew: ShownCrew, call: ApiCall) -> Any:
-    """What `gandy.viewer.summary` finds."""
-    try:
-        summarise = import_module("gandy.viewer.summary").summarise
-    except ModuleNotFoundError:
-        raise HttpRefusal(HTTPStatus.NOT_FOUND, "not_found", "this version has no summaries of jobs") from None
+async def summarise_job(crew: ShownCrew, call: ApiCall) -> JobSummary:
     return await summarise(crew.client, JobId(call.job))

@@ -9,6 +9,7 @@ from gandy.dashboard.api import bus, crew, history, jobs, tasks
 from gandy.dashboard.endpoints import Endpoint
 from gandy.dashboard.messages import EVENTS, TEXT
 from gandy.dashboard.rows import CrewObject
+from gandy.viewer.summary import JobSummary
 
 JOB: Final = "/api/jobs/{job}"
 TASK: Final = JOB + "/tasks/{task}"
@@ -36,7 +37,7 @@ ENDPOINTS: Final[Sequence[Endpoint]] = (
         jobs.Explanation,
         query=jobs.TaskQuery,
     ),
-    Endpoint("GET", JOB + "/summary", jobs.summarise_job, "Durations, memory and failures of a job", Any),
+    Endpoint("GET", JOB + "/summary", jobs.summarise_job, "Durations, memory and failures of a job", JobSummary),
     Endpoint(
         "POST",
         JOB + "/cancel",
