@@ -77,7 +77,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dashboard]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python

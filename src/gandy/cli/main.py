@@ -22,6 +22,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "console": LazyCommand(
         "gandy.doors.roundrobin.console.commands:console", "Talk to a round-robin server, worker or client by hand."
     ),
+    "dashboard": LazyCommand(
+        "gandy.dashboard.command:dashboard", "Show the crew in a browser, and to programs as JSON."
+    ),
     "foreman": LazyCommand(
         "gandy.cli.foreman:foreman", "Start a foreman here, list the foremen of the crew, or stop one."
     ),

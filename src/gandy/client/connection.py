@@ -45,6 +45,14 @@ class Connection:
         """Where the foreman is, or the first place to look for it."""
         return self._reach.places[0] if self._link is None else self._link.address
 
+    @property
+    def role(self) -> CrewRole:
+        """What we may do, as far as we know without asking."""
+        keys = self._reach.keys
+        if self.address.scheme == "tcp" and keys is not None:
+            return keys.about.role
+        return CrewRole.ANYBODY if self.address.scheme == "plain" else CrewRole.OWNER
+
     async def open(self) -> None:
         """Raises: LinkError, if no foreman can be reached."""
         self._is_closed = False
@@ -156,8 +164,7 @@ class Connection:
 
     def explain_missing(self, what: str) -> Rejected:
         """Make the error for something that the foreman does not offer: to an observer it offers less."""
-        keys = self._reach.keys
-        if self.address.scheme == "tcp" and keys is not None and keys.about.role is CrewRole.OBSERVER:
+        if self.role is CrewRole.OBSERVER:
             return NotAllowed(f"{self.address}: {REFUSALS[ErrorCode.WRONG_ROLE]}")
         return Rejected(f"the foreman does not know {what}: it is older than this client")
 

@@ -113,6 +113,14 @@ class TlsEnd(asyncio.Protocol):
     def eof_received(self) -> None:
         return None  # so the transport is closed
 
+    def pause_writing(self) -> None:
+        if self._above is not None:
+            self._above.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._above is not None:
+            self._above.resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         error = self._error or exc
         self._settle(error or ConnectionError("the link was closed before the handshake was done"))

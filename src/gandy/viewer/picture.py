@@ -154,6 +154,7 @@ class Picture:
     def tick(self, now: float) -> None:
         """Note how the crew stands, if it is time for that."""
         self.rates.note(self.totals, now)
+        self._note_pace(now)
         rates, workers = self.rates, list(self.list_workers())
         point = Point(
             now,
@@ -167,6 +168,15 @@ class Picture:
         )
         if self.series.note(point):
             self._changes.points.append(point)
+
+    def _note_pace(self, now: float) -> None:
+        """The rate of a job whose tasks have stopped ending falls to zero: no update says so."""
+        for job, rate in self.rates.jobs.items():
+            if rate.per_second(now) > 0 and (glance := self.jobs.get(job)) is not None:
+                before = rate.per_second(now)
+                rate.note(now, glance.counts.finished + glance.counts.failed)
+                if rate.per_second(now) != before:
+                    self._changes.jobs.add(job)
 
     def take_changes(self) -> Changes:
         changes, self._changes = self._changes, Changes()

@@ -29,10 +29,13 @@ class Rate:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
+        self._first: tuple[float, int] | None = None  # since it grows
 
     def note(self, now: float, total: int) -> None:
         if self._seen and total < self._seen[-1][1]:
             self._seen.clear()
+            self._first = None
+        self._first = self._first or (now, total)
         self._seen.append((now, total))
         while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
             self._seen.popleft()
@@ -42,6 +45,15 @@ class Rate:
             return 0.0
         (began, before), (_, total) = self._seen[0], self._seen[-1]
         return (total - before) / max(now - began, PERIOD)
+
+    @property
+    def growth(self) -> int:
+        """By how much it has grown since the first number."""
+        return 0 if self._first is None else self._seen[-1][1] - self._first[1]
+
+    def per_second_on_average(self, now: float) -> float:
+        """Since the first number."""
+        return 0.0 if self._first is None else self.growth / max(now - self._first[0], PERIOD)
 
 
 class Series:

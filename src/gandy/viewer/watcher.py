@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Final
 
 from gandy.client.aio import AsyncClient
@@ -23,6 +23,7 @@ log = logging.getLogger("gandy.viewer")
 
 LOOK_PERIOD: Final = 2.0  # seconds between two looks at which shards there are
 RECENT_JOBS: Final = 200  # that have ended, and are shown all the same
+LOOKING: Final = -1  # the number under which the look for shards notes its problem
 UNSURE_JOBS: Final = 20  # that are looked up each second
 
 
@@ -31,10 +32,16 @@ class CrewWatcher:
 
     def __init__(self, client: AsyncClient, on_change: Callable[[], None] = lambda: None) -> None:
         self.picture = Picture()
-        self.problem = ""
+        self._problems: dict[int, str] = {}  # by shard, and of the look for shards
+        self.foremen = 1  # of the crew
         self._client = client
         self._on_change = on_change
         self._shards: dict[int, asyncio.Task[None]] = {}
+
+    @property
+    def problem(self) -> str:
+        """Why the picture is not current; empty if it is."""
+        return next(iter(self._problems.values()), "")
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -52,10 +59,17 @@ class CrewWatcher:
 
     async def _look_for_shards(self) -> None:
         while True:
-            with suppress(GandyError):
+            try:
                 if not self._shards:
                     await self._list_recent_jobs()
-                self._follow({shard for row in await self._client.foremen() for shard in row.shards} or {0})
+                rows = await self._client.foremen()
+            except GandyError as error:
+                if not self._shards:  # else these note it themselves
+                    self._note_problem(LOOKING, str(error))
+            else:
+                self._problems.pop(LOOKING, None)
+                self.foremen = len(rows)
+                self._follow({shard for row in rows for shard in row.shards} or {0})
             await asyncio.sleep(LOOK_PERIOD)
 
     async def _list_recent_jobs(self) -> None:
@@ -81,6 +95,7 @@ class CrewWatcher:
         gone = self._shards.keys() - shards
         for shard in gone:
             self._shards.pop(shard).cancel()
+            self._problems.pop(shard, None)
         self.picture.on_lost(gone)
 
     async def _watch(self, shard: int) -> None:
@@ -92,19 +107,19 @@ class CrewWatcher:
                 ) as updates:
                     async for update in updates:
                         pauses, moved_pauses = return_pauses(), refusal_pauses()
-                        self.problem = ""
+                        self._problems.pop(shard, None)
                         self.picture.apply(update, float(read_wall()))
                         self._on_change()
             except JobMoved:
                 await asyncio.sleep(next(moved_pauses))
             except GandyError as error:
-                self._note_problem(str(error))
+                self._note_problem(shard, str(error))
                 await asyncio.sleep(next(pauses))
 
-    def _note_problem(self, problem: str) -> None:
-        if problem != self.problem:
+    def _note_problem(self, shard: int, problem: str) -> None:
+        if problem not in self._problems.values():
             log.warning("the crew cannot be watched: %s", problem)
-        self.problem = problem
+        self._problems[shard] = problem
         self._on_change()
 
 

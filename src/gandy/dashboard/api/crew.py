@@ -1,0 +1,78 @@
+"""Answers about the crew as a whole: the session, the picture, its workers and foremen."""
+
+from http import HTTPStatus
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from gandy import __version__
+from gandy.core.requests import ForemanRow, WorkerRow
+from gandy.core.roles import CrewRole
+from gandy.dashboard.crew import ShownCrew
+from gandy.dashboard.endpoints import ApiCall
+from gandy.dashboard.messages import HttpResponse, Streaming
+from gandy.limits import MAX_TEXT
+
+HISTORY = "gandy.viewer.history"
+
+
+class SessionAnswer(Struct, frozen=True):
+    """Who asks, and what it may do."""
+
+    role: str  # owner, client or observer
+    can_change: bool
+    version: str
+    foreman: str  # its address
+    can_see_history: bool
+
+
+class WorkersAnswer(Struct, frozen=True):
+    workers: tuple[WorkerRow, ...]
+
+
+class ForemenAnswer(Struct, frozen=True):
+    foremen: tuple[ForemanRow, ...]
+
+
+class StopWorkerBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Without `immediate`, its tasks end first."""
+
+    immediate: bool = False
+
+
+class WorkerStopped(Struct, frozen=True):
+    worker: Annotated[str, Meta(max_length=MAX_TEXT)]
+    immediate: bool
+
+
+async def show_session(crew: ShownCrew, _call: ApiCall) -> SessionAnswer:
+    role = CrewRole.CLIENT if crew.role is CrewRole.ANYBODY else crew.role
+    has_history = find_spec(HISTORY) is not None
+    return SessionAnswer(role.value, crew.can_change, __version__, str(crew.client.address), has_history)
+
+
+async def show_crew(crew: ShownCrew, _call: ApiCall) -> HttpResponse:
+    return HttpResponse(HTTPStatus.OK, crew.feed.read())
+
+
+async def stream_crew(crew: ShownCrew, _call: ApiCall) -> Streaming:
+    return Streaming(crew.feed.stream)
+
+
+async def list_workers(crew: ShownCrew, _call: ApiCall) -> WorkersAnswer:
+    return WorkersAnswer(await crew.client.workers())
+
+
+async def stop_worker(crew: ShownCrew, call: ApiCall) -> WorkerStopped:
+    await crew.client.stop_worker(call.name, immediate=call.body.immediate)
+    return WorkerStopped(call.name, call.body.immediate)
+
+
+async def list_foremen(crew: ShownCrew, _call: ApiCall) -> ForemenAnswer:
+    return ForemenAnswer(await crew.client.foremen())
+
+
+async def show_status(crew: ShownCrew, _call: ApiCall) -> dict[str, Any]:
+    return asdict(await crew.client.status())
