@@ -17,7 +17,7 @@ from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
 from gandy.core.steps import AskShards, Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
-from gandy.core.viewing import Viewing
+from gandy.core.viewing import Viewed, Viewing
 
 # Requests that only the owner of the job's shard can answer: it has the job in memory.
 Owned = (
@@ -63,6 +63,8 @@ class Answers:
         shard = yield from self._find_elsewhere(request)
         if shard != NO_SHARD:
             return (yield Forward(shard, request))  # type: ignore[no-any-return]
+        if isinstance(request, Viewed):
+            return (yield from self._viewing.answer(request))
         return (yield from self._answer(request, link, token))
 
     def _find_elsewhere(self, request: ask.Request) -> Steps[int]:
@@ -107,8 +109,6 @@ class Answers:
                 if self._foreman.shard == NO_SHARD:
                     return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
                 return (yield ManageCrew(request))  # type: ignore[no-any-return]
-            case ask.WatchCrew() | ask.WatchTasks() | ask.ReadStates() | ask.FindTasks():
-                return (yield from self._viewing.answer(request))
             case _:
                 return (yield from self._looking.answer(request))
 
