@@ -140,7 +140,9 @@ def test_request_for_another_host_is_refused(host: str) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST", "[::1]:{port}", "localhost:9000"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST", "[::1]:{port}", "localhost:9000"]
+)
 def test_names_of_this_machine_are_ours(host: str) -> None:
     """Whatever the port: it may be forwarded by ssh."""
 
@@ -298,7 +300,6 @@ def test_no_path_leads_out_of_the_page(path: str) -> None:
             assert (await (await sign_in(dashboard)).get(path)).status == 404
 
     run(test())
-
 
 
 async def wait_for_picture(browser: Caller) -> None:
