@@ -26,6 +26,10 @@ class EventAudience:
     def __len__(self) -> int:
         return len(self._current) + len(self._waiting)
 
+    def count(self) -> tuple[int, int]:
+        """Browsers that have everything so far, and those that need everything."""
+        return len(self._current), len(self._waiting)
+
     @property
     def pause(self) -> float:
         """The more browsers look, the longer: the work for all of them together is bounded."""

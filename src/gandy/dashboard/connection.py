@@ -23,6 +23,7 @@ HEAD_SECONDS: Final = 10.0  # from the first byte of a request, or the connectio
 BODY_SECONDS: Final = 30.0  # from there to the end of the body
 IDLE_SECONDS: Final = 75.0  # between two requests
 WRITE_SECONDS: Final = 60.0  # for the peer to read a response
+LINGER_SECONDS: Final = 2.0  # to read what the peer still sends: else it would not get the last response
 STALL_SECONDS: Final = 600.0  # that a stream's peer may read nothing
 
 CLOSE: Final = {"Connection": "close"}
@@ -70,6 +71,7 @@ class HttpConnection(asyncio.Protocol):
         self._work: asyncio.Task[None] | None = None
         self._stream: Stream | None = None
         self._must_close = False
+        self._is_lingering = False  # the last response is written; what comes is not read any more
         self._is_stalled = False  # the peer does not read what we wrote
         self.source = ""  # what the peer is counted as
         self.is_known = False
@@ -85,8 +87,8 @@ class HttpConnection(asyncio.Protocol):
         self._owner.on_connected(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._stream is not None or self._transport is None or self._transport.is_closing():
-            return  # behind a request for a stream, nothing more is read
+        if self._stream is not None or self._is_lingering or self._transport is None:
+            return
         if self._http.our_state is h11.IDLE and not self._http.trailing_data[0] and self._request is None:
             self._set_deadline(HEAD_SECONDS)
         try:
@@ -96,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse_broken(error)
 
     def eof_received(self) -> None:
-        return None  # so the transport is closed: no client of HTTP closes one half
+        return None  # so the transport is closed: clients of HTTP close both halves
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
@@ -131,8 +133,17 @@ class HttpConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection after what was written has gone out."""
         if self._transport is not None:
-            self._set_deadline(HEAD_SECONDS)
+            self._set_deadline(WRITE_SECONDS)
             self._transport.close()
+
+    def _linger(self) -> None:
+        """Close it when the peer has read the last response: closing it at once would take that away from the peer."""
+        assert self._transport is not None
+        self._is_lingering = True
+        self._set_deadline(LINGER_SECONDS)
+        self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
 
     def expire(self, now: Monotonic) -> None:
         if now >= self.deadline:
@@ -229,7 +240,10 @@ class HttpConnection(asyncio.Protocol):
             self._set_deadline(WRITE_SECONDS)
             self._must_close |= self._http.our_state is not h11.DONE  # the peer asked for that, or speaks HTTP/1.0
         if self._must_close:
-            self.close()
+            if self._http.their_state is h11.SEND_BODY or self._http.their_state is h11.ERROR:
+                self._linger()
+            else:
+                self.close()
 
     def _encode(self, request: HttpRequest, response: HttpResponse) -> bytes:
         headers = {
@@ -294,7 +308,9 @@ def _parse(event: h11.Request) -> HttpRequest:
 
 
 def _check_size(request: HttpRequest) -> None:
-    """Raises: HttpRefusal."""
+    """Raises: HttpRefusal. h11 limits a head only while it is incomplete."""
+    if sum(map(len, (request.path, request.query, *request.headers, *request.headers.values()))) > MAX_HEAD_BYTES:
+        raise HttpRefusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", "the headers are too long")
     if int(request.headers.get("content-length", "0")) > MAX_BODY_BYTES:
         raise _make_too_large()
 

@@ -39,8 +39,8 @@ class CrewFeed:
             return
         about = self._describe_surroundings()
         self._number += 1
-        change = None
-        if not changes.is_new:
+        change = None if changes.is_new else b""
+        if not changes.is_new and self._audience.count()[0]:
             change = make_event("change", make_change(self._watcher.picture, changes, about), self._number)
         self._audience.publish(change, lambda: make_event("crew", self._make_crew(about), self._number))
 
@@ -57,6 +57,10 @@ class CrewFeed:
             self._kept_at = now
             self._kept = encode_json(self._make_crew(self._describe_surroundings()))
         return self._kept
+
+    def count_browsers(self) -> tuple[int, int]:
+        """Those that have everything so far, and those that need everything."""
+        return self._audience.count()
 
     async def stream(self, stream: Stream) -> None:
         """Send events until the browser is gone."""

@@ -116,6 +116,9 @@ class Dashboard:
         if self._server is not None:
             await self._server.close()
 
+    def count_connections(self) -> int:
+        return 0 if self._server is None else self._server.count_connections()
+
     def _print_token(self, token: str) -> None:
         first = not self.token
         self.token = token

@@ -46,6 +46,9 @@ class HttpServer:
             for connection in list(self._connections):
                 connection.expire(now)
 
+    def count_connections(self) -> int:
+        return len(self._connections)
+
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.close()

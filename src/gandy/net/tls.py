@@ -37,6 +37,9 @@ class TlsTransport(asyncio.Transport):
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         self._end.write(data)
 
+    def can_write_eof(self) -> bool:
+        return False  # half of a TLS connection cannot be closed
+
     def close(self) -> None:
         self._end.close()
 
