@@ -41,6 +41,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "submit": LazyCommand(
         "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."
     ),
+    "top": LazyCommand(
+        "gandy.cli.top.command:top", "Show the crew at work: jobs, their tasks, workers, calls and foremen."
+    ),
     "up": LazyCommand("gandy.cli.up:up", "Start a foreman and a worker here, in the foreground."),
     "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, list workers, or stop them."),
     "wire": LazyCommand("gandy.cli.wire:wire", "Decode and encode bytes of the job protocols."),
