@@ -57,6 +57,7 @@ class KnownWorker:
         self.problem = ""  # what it is short of, and so uses fewer slots than it has
         self.knows_time = False  # the shared one, and so it can begin tasks at a time
         self.last_heard = Monotonic(0.0)
+        self.replaced_at = LONG_AGO  # when a new worker in its folder said first that it is dead
         self.last_moved = Monotonic(0.0)  # when it was given tasks, or ended some
         self.turn = 0  # the lower, the longer ago it was used
         self.slots = SlotAccount(shared=info.slots)
@@ -67,6 +68,11 @@ class KnownWorker:
         """Take what the worker says about itself now."""
         self.info = info
         self.slots.resize(info.slots)
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if a new worker in its folder says that it is dead, and it was not heard of since."""
+        return self.last_heard <= self.replaced_at
 
     @property
     def free(self) -> int:
