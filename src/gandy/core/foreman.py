@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, assert_never, get_args
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, KillAttempts, Recall, Reply, Send
-from gandy.core.extensions import DIRECTORY, WANT, encode
+from gandy.core.extensions import DIRECTORY, PONG, WANT, encode
 from gandy.core.link_table import LinkTable
 from gandy.core.link_tasks import Inputs
 from gandy.core.links import Link, Port
@@ -144,6 +144,15 @@ class Foreman:
         self.switchboard.dispatcher.on_worker(link.peer, worker, now)
         if before is not None:  # that link broke, and the foreman has not noticed
             before.port.abort()
+        self._probe(link)
+
+    def _probe(self, link: Link) -> None:
+        """Send something to the former workers of this one whose links have not ended. If their machine has lost its
+        power, it says now that it knows nothing of these links; a living worker ignores a PONG."""
+        for former in map(self.links.find, link.former):
+            if former is not None and former is not link and Extension.HEARTBEAT in former.agreed:
+                former.send(PONG, b"", 0)
+                former.flush()
 
     # Other shards
 
