@@ -304,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._request = self._request or HttpRequest("GET", "", "", {})
             self._respond(
-                HttpRefusal(error.error_status_hint, "bad_request", f"this is not HTTP: {error}").make_response()
+                HttpRefusal(error.error_status_hint, "bad_request", "this is not a request of HTTP/1.1").make_response()
             )
         else:
             self.close()
