@@ -24,6 +24,7 @@ class ShownCrew:
         self.gate = Gate()
         self.states = StateFeeds(client)
         self.followed_outputs = 0
+        self.streams = 0  # of events, that are open
         self.watcher = CrewWatcher(client, lambda: self.feed.on_change())
         self.feed = CrewFeed(self.watcher)
 

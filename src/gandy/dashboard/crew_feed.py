@@ -6,6 +6,7 @@ from typing import Final
 from gandy.clocks import read_monotonic, read_wall
 from gandy.dashboard.audience import EventAudience
 from gandy.dashboard.messages import encode_json
+from gandy.dashboard.metrics import Metrics
 from gandy.dashboard.rows import CrewObject, Surroundings, make_change, make_crew
 from gandy.dashboard.stream import Stream, make_event
 from gandy.moments import LONG_AGO
@@ -19,6 +20,7 @@ class CrewFeed:
 
     def __init__(self, watcher: CrewWatcher) -> None:
         self._watcher = watcher
+        self._metrics = Metrics()
         self._audience = EventAudience()
         self._number = 0
         self._kept = b""
@@ -35,6 +37,7 @@ class CrewFeed:
     def _send(self) -> None:
         """Changes are taken even if no browser looks: they must not pile up."""
         changes = self._watcher.picture.take_changes()
+        self._metrics.note(self._watcher.picture, changes)
         if not len(self._audience):
             return
         about = self._describe_surroundings()
@@ -57,6 +60,10 @@ class CrewFeed:
             self._kept_at = now
             self._kept = encode_json(self._make_crew(self._describe_surroundings()))
         return self._kept
+
+    def format_metrics(self, streams: int) -> bytes:
+        """The crew as numbers, for Prometheus."""
+        return self._metrics.format(self._watcher.picture, self._describe_surroundings(), streams)
 
     def count_browsers(self) -> tuple[int, int]:
         """Those that have everything so far, and those that need everything."""

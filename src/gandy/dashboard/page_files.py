@@ -40,7 +40,7 @@ def read_page_file(request: HttpRequest) -> HttpResponse:
     tag = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
     headers = {**CACHE, "ETag": tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == tag:
-        return HttpResponse(HTTPStatus.NOT_MODIFIED, headers=headers)
+        return HttpResponse(HTTPStatus.NOT_MODIFIED, content_type="", headers=headers)
     if path.suffix in COMPRESSED and request.accepts_encoding("gzip"):
         body = _compress(path, found.st_mtime_ns)
         return HttpResponse(HTTPStatus.OK, body, TYPES[path.suffix], {**headers, "Content-Encoding": "gzip"})

@@ -255,7 +255,7 @@ def make_worker(glance: WorkerGlance) -> WorkerLine:
     return WorkerLine(
         id=glance.id,
         name=glance.name,
-        state=_name_worker_state(glance),
+        state=name_worker_state(glance),
         slots=glance.slots,
         used=glance.used,
         running=glance.running,
@@ -269,7 +269,7 @@ def make_worker(glance: WorkerGlance) -> WorkerLine:
     )
 
 
-def _name_worker_state(glance: WorkerGlance) -> Literal["ready", "draining", "short", "absent"]:
+def name_worker_state(glance: WorkerGlance) -> Literal["ready", "draining", "short", "absent"]:
     if not glance.connected:
         return "absent"
     if glance.draining:
