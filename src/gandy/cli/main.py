@@ -33,6 +33,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "leave": LazyCommand("gandy.cli.key:leave", "Forget the crew that this machine joined."),
     "key": LazyCommand("gandy.cli.key:key", "List, make and revoke keys of this machine's foreman."),
     "job": LazyCommand("gandy.cli.job:job", "Show jobs, wait for them, and change them."),
+    "report": LazyCommand(
+        "gandy.cli.report.command:report",
+        "Write everything about some jobs to one HTML file, to be sent to other people.",
+    ),
     "run": LazyCommand(
         "gandy.cli.run:run", "Run a Python function on a worker that has it, and print the job's number."
     ),

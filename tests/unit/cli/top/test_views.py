@@ -18,7 +18,7 @@ from gandy.core.requests import ForemanRow, ForemanStatus
 from gandy.core.views import CommandGlance, CrewUpdate, Span, Totals
 from gandy.ids import JobId, TaskNumber
 from gandy.viewer.histograms import count_values
-from gandy.viewer.summary import Sample, make_summary
+from gandy.viewer.summary import JobSample, make_summary
 
 STATUS = ForemanStatus("1.2", 34, 90.0, "memory:", "disk full", ("unix:/s",), False, 2, 8, 3, 1, 1_000, 3)
 
@@ -156,7 +156,7 @@ def test_job_shows_a_map_of_its_tasks() -> None:
 def test_job_shows_failures_that_are_alike() -> None:
     failed = tuple(a_task_row(number, tail=f"no planet {number}".encode()) for number in range(1, 8))
     row = a_row(counts=Counts(failed=9), tasks=9)
-    scene, look = a_job_scene(summary=make_summary(Sample(row, failed, failed)))
+    scene, look = a_job_scene(summary=make_summary(JobSample(row, failed, failed)))
     lines = show(scene, look)
     assert "Failures, from the first 7 of 9" in lines
     assert "      7 ✗ exit code 1: no planet <n>  (tasks 1, 2, 3, 4, 5…)" in lines
@@ -164,13 +164,13 @@ def test_job_shows_failures_that_are_alike() -> None:
 
 def test_job_shows_how_many_kinds_of_failures_there_are_besides() -> None:
     failed = tuple(a_task_row(number, tail=bytes([96 + number])) for number in range(1, 12))
-    scene, look = a_job_scene(summary=make_summary(Sample(a_row(counts=Counts(failed=11)), (), failed)))
+    scene, look = a_job_scene(summary=make_summary(JobSample(a_row(counts=Counts(failed=11)), (), failed)))
     assert "  and 3 others" in show(scene, look, height=40)
 
 
 def test_job_shows_durations_and_memory() -> None:
     tasks = tuple(a_task_row(number, TaskState.FINISHED, peak_memory_bytes=2_000_000) for number in range(1, 4))
-    scene, look = a_job_scene(summary=make_summary(Sample(a_row(counts=Counts(finished=3), tasks=3), tasks, ())))
+    scene, look = a_job_scene(summary=make_summary(JobSample(a_row(counts=Counts(finished=3), tasks=3), tasks, ())))
     text = text_of(scene, look, width=100)
     assert "\nTook\n" in text
     assert "half ≤ 1 min 30 s, 99 % ≤ 1 min 30 s, most 1 min 30 s" in text
@@ -364,7 +364,7 @@ def test_every_view_fits_every_screen(size: tuple[int, int]) -> None:
     )
     failed = (a_task_row(tail=b"\x1b[2J" + b"z" * 300),)
     scene.job = JobSeen(JobId(7), states=bytes(99), explained=("why " * 99,))
-    scene.job.summary = make_summary(Sample(a_row(counts=Counts(failed=1)), failed, failed))
+    scene.job.summary = make_summary(JobSample(a_row(counts=Counts(failed=1)), failed, failed))
     scene.status = STATUS
     scene.foremen = (ForemanRow("0adf36421", "first" * 9, "1.2", ("unix:/s",), (1, 2), 3, 4.0, 0.1),)
     for view in TopView:
