@@ -23,6 +23,7 @@ from gandy.core.hosting import (
     HandOver,
     Retire,
     Seize,
+    Silences,
     Step,
     list_shard_places,
     note_lease,
@@ -87,6 +88,7 @@ class Hosting:
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
         self._asked = LONG_AGO  # when the last beat began
+        self._silences = Silences()
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
         self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
@@ -136,6 +138,7 @@ class Hosting:
     async def _beat(self) -> None:
         asked = self._asked = read_monotonic()
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
+        self._silences.note(self.view, read_monotonic())
         self._check_leases(asked)
         self._others.on_view(self.view)
         self.on_ring_version(self.view.ring_version)
@@ -158,7 +161,8 @@ class Hosting:
         given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
         for lease in given:
             await self._try_to_host(lease, self._asked)
-        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
+        spared = self._silences.find_spared(read_monotonic())
+        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead, spared)
         done = [await self._perform(step) for step in steps]
         return bool(lost or given or any(done))
 
