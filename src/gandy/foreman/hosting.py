@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
 from gandy.errors import GandyError, LinkError, StoreError
+from gandy.foreman.committer import STORE_PATIENCE, make_silence
 from gandy.foreman.crew_shard import CrewShard
 from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
@@ -46,6 +47,8 @@ from gandy.store.base import Store
 from gandy.store.crew import CrewStore
 
 log = logging.getLogger("gandy.foreman")
+
+LEAVE_SECONDS: Final = 1.0  # that the database has to take note that we leave
 
 MakeReach = Callable[[tuple[Address, ...]], Reach]
 
@@ -90,6 +93,7 @@ class Hosting:
         self._asked = LONG_AGO  # when the last beat began
         self._silences = Silences()
         self._looking = asyncio.Lock()
+        self._next_refresh: asyncio.Task[None] | None = None  # that has not begun
         self._nudged = asyncio.Event()
         self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
@@ -109,14 +113,26 @@ class Hosting:
     async def run(self) -> None:
         """Renew our leases, and follow what other foremen do. Runs until cancelled."""
         while True:
+            timer = asyncio.get_running_loop().call_later(STORE_PATIENCE, self._on_silence)
             try:
                 await self.look()
             except StoreError as error:
-                log.warning("the database of the crew does not answer: %s", error)
+                self._note_trouble(error)
+            finally:
+                timer.cancel()
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_PERIOD):
                     await self._nudged.wait()
             self._nudged.clear()
+
+    def _on_silence(self) -> None:
+        self._note_trouble(make_silence())
+
+    def _note_trouble(self, error: StoreError) -> None:
+        """The database has a problem: also a foreman that has nothing to commit must say so."""
+        for each in self.hosted.values():
+            if not each.server.standing.trouble:
+                each.server.committer.note_trouble(error)
 
     def nudge(self) -> None:
         self._nudged.set()
@@ -132,7 +148,16 @@ class Hosting:
     async def refresh(self) -> None:
         """Renew our leases, and read all the rest. What follows from it is left to `run`: a server that has lost its
         shard is stopped there, and cannot be stopped by one of its own coroutines. Raises: StoreError."""
+        # A statement is never given up: the server would go on with it, and soon have no session left for us.
+        refresh = self._next_refresh = self._next_refresh or self._spawn(self._refresh())
+        done, _ = await asyncio.wait({refresh}, timeout=STORE_PATIENCE)
+        if not done:
+            raise make_silence()
+        refresh.result()
+
+    async def _refresh(self) -> None:
         async with self._looking:
+            self._next_refresh = None  # what is asked from now on must see what has changed by now
             await self._beat()
 
     async def _beat(self) -> None:
@@ -364,8 +389,9 @@ class Hosting:
         for hosted in (*self.hosted.values(), *self._halted):
             await self._close(hosted)
         self.hosted.clear()
-        with suppress(StoreError):
-            await self._crew.leave(self.me.id)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._crew.leave(self.me.id)
         await self._others.nudge()
         self._others.close()
 
