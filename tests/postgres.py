@@ -138,6 +138,10 @@ class Postgres:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     def restart(self) -> None:
         """Start it again, and wait until it answers. Data are as the last commit left them."""
         self._end(signal.SIGINT)

@@ -26,6 +26,7 @@ from tests.store.builders import (
     job_set,
     tasks_set,
 )
+from tests.waiting import until_async
 
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.records import LinesAdded, LinesDropped, ResultsDropped
@@ -115,14 +116,18 @@ def test_a_store_that_is_opened_with_an_old_lease_is_refused() -> None:
 def test_a_seizure_waits_for_the_commit_that_is_under_way() -> None:
     """A commit holds its shard's row until it is done, so the next owner sees all of it or none."""
     server, schema = shared_postgres(), make_schema()
-    with open_store(server.url(schema)) as (face, store):
-        lock = f"SELECT FROM {schema}.shards WHERE shard = {store.lease.shard} FOR SHARE"
+    lock_waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'gandy'"
+
+    async def test(store: ShardStore) -> None:
         with psycopg.connect(server.url().partition("&schema")[0]) as db:
-            db.execute(lock)  # as a commit does
-            seizure = asyncio.wait_for(store.crew.seize("another", store.lease), 0.3)
-            with pytest.raises(TimeoutError):
-                face.runner.run(seizure)
-        assert face.runner.run(store.crew.seize("another", store.lease)) is not None
+            db.execute(f"SELECT FROM {schema}.shards WHERE shard = {store.lease.shard} FOR SHARE")  # as a commit does
+            seizure = asyncio.create_task(store.crew.seize("another", store.lease))
+            await until_async(lambda: bool(query(server, lock_waits)))
+            assert not seizure.done()
+        assert await seizure is not None
+
+    with open_store(server.url(schema)) as (face, store):
+        face.runner.run(test(store))
 
 
 # Lost answers

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from gandy.clocks import read_monotonic
@@ -24,7 +25,14 @@ log = logging.getLogger("gandy.foreman")
 
 COMMIT_INTERVAL: Final = 0.008  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
 FEW_RECORDS: Final = 8  # in a commit; a crew that makes no more of them at a time is not busy
+STORE_PATIENCE: Final = 5.0  # seconds until a store that does not answer has a problem: as long as a lease is trusted
 STORE_RETRY: Final = 1.0  # seconds between tries of a commit that failed, and between looks at a store with a problem
+
+
+def make_silence() -> StoreError:
+    """The problem of a store that does not answer."""
+    why = "its disk is slow, or a synchronous standby of a database is away"
+    return StoreError(f"it has not answered for {STORE_PATIENCE:g} s: {why}", retryable=True)
 
 
 class CommitListener(Protocol):
@@ -118,8 +126,9 @@ class Committer:
                 continue
             try:
                 await self.store.prepare()
+                await self._shard.hold()  # a foreman without a lease commits, but says nothing
             except StoreError as error:
-                self._note_trouble(error)
+                self.note_trouble(error)
             else:
                 log.info("the store works again")
                 self.standing.trouble = ""
@@ -131,13 +140,14 @@ class Committer:
         """Try until the store has the batch, or what is left of it without new work."""
         while batch.records:
             try:
-                lost = await self.store.commit(batch.records)
+                with self._watching():
+                    lost = await self.store.commit(batch.records)
             except ShardLost:
                 raise
             except StoreError as error:
                 if isinstance(error, SubmittedBefore) and self._recognise(batch, error):
                     continue
-                self._note_trouble(error)
+                self.note_trouble(error)
                 # A commit that may have been done is repeated as it was; the store finds out about it.
                 if isinstance(error, OutcomeUnknown) or not self._withdraw(batch, error):
                     self.standing.is_stuck = True
@@ -152,16 +162,37 @@ class Committer:
         """As `InputCache.find`. While the store does not answer, tasks wait for it."""
         while True:
             try:
-                found = await self._inputs.find(sends)
+                with self._watching():
+                    found = await self._inputs.find(sends)
             except StoreError as error:
-                self._note_trouble(error)
+                self.note_trouble(error)
                 self.standing.is_stuck = True
                 await asyncio.sleep(STORE_RETRY)
             else:
                 self.standing.is_stuck = False
                 return found
 
-    def _note_trouble(self, error: StoreError) -> None:
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Say so if the store does not answer for long."""
+        timer = asyncio.get_running_loop().call_later(STORE_PATIENCE, self._on_silence)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _on_silence(self) -> None:
+        """What the store was asked to commit is neither done nor failed. Refuse the new work that waits behind it."""
+        error = make_silence()
+        self.standing.is_stuck = True
+        self.note_trouble(error)
+        waiting = Batch()
+        self._withdraw(waiting, error)
+        self._put_off(waiting, error)
+        self._foreman.batch = waiting
+
+    def note_trouble(self, error: StoreError) -> None:
+        """No new work is accepted until the store works again."""
         if str(error) != self.standing.trouble:
             log.error("the store has a problem, and no new work is accepted: %s", error)
         self.standing.note_trouble(error)

@@ -4,11 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gandy.core.hosting import (
+    BEAT_PERIOD,
     LEASE_SECONDS,
+    SILENCE_SECONDS,
     Forget,
     HandOver,
     Retire,
     Seize,
+    Silences,
+    Step,
     find_foreman,
     find_heir,
     list_ownerless,
@@ -21,6 +25,7 @@ from gandy.core.hosting import (
     reach,
 )
 from gandy.core.shards import CrewView, ForemanPlace, Lease, ShardPlace
+from gandy.moments import Monotonic
 
 
 def a_foreman(name: str, **changes: object) -> ForemanPlace:
@@ -79,6 +84,50 @@ def test_a_lease_that_has_expired_is_for_the_best_heir_and_later_for_all() -> No
         view = CrewView(foremen, (*others, Lease(3, 1, "c", left)))
         steps = plan(view, "a", 1, {1}, ()) + plan(view, "b", 2, {2}, ())
         assert steps == [Seize(view.leases[2])] * takers
+
+
+def a_silent_view(silent_seconds: float) -> CrewView:
+    """The foreman c has been silent for so long."""
+    foremen = (a_foreman("a"), a_foreman("c", silent_seconds=silent_seconds))
+    return CrewView(foremen, (Lease(1, 1, "a", 5.0), Lease(3, 1, "c", LEASE_SECONDS - silent_seconds)))
+
+
+def find_steps(silences: Silences, silent_seconds: float, now: float) -> list[Step]:
+    view = a_silent_view(silent_seconds)
+    silences.note(view, Monotonic(now))
+    return plan(view, "a", 1, {1}, (), silences.find_spared(Monotonic(now)))
+
+
+def test_a_foreman_that_is_silent_while_others_are_heard_loses_its_shard_when_its_lease_expires() -> None:
+    silences = Silences()
+    for silent in (0.5, 2.5, 4.5):
+        assert find_steps(silences, silent, 100.0 + silent) == []
+    assert find_steps(silences, 6.5, 106.5) == [Seize(a_silent_view(6.5).leases[1])]
+
+
+def test_nobody_is_given_up_because_the_database_was_away() -> None:
+    silences = Silences()
+    assert find_steps(silences, 0.5, 100.0) == []
+    # Nothing is seen for a while. Then all leases have expired, and their owners need time to renew them.
+    assert find_steps(silences, 30.5, 130.0) == []
+    assert find_steps(silences, 32.5, 132.0) == []
+    assert find_steps(silences, 0.5, 134.0) == []
+    assert find_steps(silences, 9.0, 142.5) == [], "it was heard of in between"
+    assert find_steps(silences, 9.0 + SILENCE_SECONDS, 142.5 + SILENCE_SECONDS) != []
+
+
+def test_the_dead_are_not_spared() -> None:
+    silences = Silences()
+    view = a_silent_view(30.0)
+    silences.note(view, Monotonic(100.0))
+    assert silences.find_spared(Monotonic(100.0)) == {"c"}
+    assert plan(view, "a", 1, {1}, {"c"}, {"c"}) == [Seize(view.leases[1])]
+
+
+def test_a_foreman_that_beats_in_time_is_not_silent() -> None:
+    silences = Silences()
+    silences.note(a_silent_view(BEAT_PERIOD), Monotonic(100.0))
+    assert silences.find_spared(Monotonic(100.0)) == set()
 
 
 def test_the_foreman_with_fewer_shards_is_the_better_heir() -> None:

@@ -13,6 +13,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, TransactionStatus
+from psycopg.waiting import wait_async
 
 from gandy.errors import StoreError
 from gandy.store.postgres.arrays import PACKED, PackedArray
@@ -20,7 +21,6 @@ from gandy.store.postgres.explain import Disconnected, explain_no_connection, ex
 from gandy.store.postgres.url import DatabaseUrl
 
 T = TypeVar("T")
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Values = Mapping[str, object]
 
 # One for reads, so that a long list holds up no commit; and two for writes, so that two shards can commit at once.
@@ -39,6 +39,8 @@ DEFAULTS: Final = {
     "target_session_attrs": "read-write",
 }
 
+STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # of the server; it warns if the wait is cancelled, in the user's language
+
 BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
@@ -56,6 +58,21 @@ def _make_dumper(kind: type[PackedArray]) -> type[Dumper]:
 
 
 _DUMPERS: Final = {kind: _make_dumper(kind) for kind in PACKED}
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """One of the driver that leaves a cancelled statement at once, and that notices what is not on the standby."""
+
+    is_unconfirmed = False  # the server has committed, and has stopped to wait for its synchronous standby
+
+    async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """As in the driver, but the server is not asked to cancel the statement: that would take time, and it would end
+        the wait of a commit for the standby. A connection that was left so is closed."""
+        return await wait_async(gen, self.pgconn.socket, *args, **options)
+
+    def on_notice(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.source_function == STANDBY_WAIT:
+            self.is_unconfirmed = True
 
 
 class DatabaseConnections:
@@ -102,7 +119,10 @@ class DatabaseConnections:
         """Write, once. Raises: Disconnected, if it is not known whether it was done; StoreError."""
         async with self._writing, self._borrowed() as db:
             with explained(self.url):
-                return await do(db)
+                done = await do(db)
+            if db.is_unconfirmed:
+                raise Disconnected(f"{self.url}: a user ended the wait of a commit for its standby", retryable=True)
+            return done
 
     async def write_again(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         """Write what may be done twice, again if the connection turned out to be broken. Raises: StoreError."""
@@ -121,8 +141,8 @@ class DatabaseConnections:
         try:
             yield db
         finally:
-            is_idle = db.info.transaction_status is TransactionStatus.IDLE
-            if is_idle and not self._is_closed:
+            is_usable = db.info.transaction_status is TransactionStatus.IDLE and not db.is_unconfirmed
+            if is_usable and not self._is_closed:
                 self._free.append(db)
             else:
                 await db.close()
@@ -135,7 +155,7 @@ class DatabaseConnections:
             with explained(self.url):
                 given = conninfo_to_dict(self.url.conninfo)
                 more = {name: value for name, value in DEFAULTS.items() if name not in given}
-                db = await psycopg.AsyncConnection.connect(
+                db = await Connection.connect(
                     self.url.conninfo,
                     autocommit=True,
                     prepare_threshold=None,  # behind PgBouncer, the next statement may meet another server process
@@ -145,6 +165,7 @@ class DatabaseConnections:
             raise explain_no_connection(error) from None
         except psycopg.ProgrammingError:
             raise StoreError(f"{self.url}: libpq cannot read this URL") from None
+        db.add_notice_handler(db.on_notice)
         for kind, dumper in _DUMPERS.items():
             db.adapters.register_dumper(kind, dumper)
         return db

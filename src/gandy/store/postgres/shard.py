@@ -50,6 +50,7 @@ COLUMNS: Final[Mapping[str, tuple[Pack, ...]]] = {
 # What else belongs to a part of a commit.
 BESIDES: Final = {"forgotten": ("commit_forgotten_done", "commit_forgotten_reopened", "commit_forgotten_keys")}
 
+DRAW_SECONDS: Final = 5.0  # that a number may take, which is the first thing that a new job needs
 SERIALS: Final = 100  # drawn at once: each new job needs one
 
 
@@ -234,7 +235,12 @@ class PostgresStore:
         return bool(found[0]), int(found[1])
 
     async def draw_number(self) -> JobId | None:
-        found = await self._connections.write(lambda db: fetch_one(db, self._sql["draw_number"]))
+        try:
+            async with asyncio.timeout(DRAW_SECONDS):
+                found = await self._connections.write(lambda db: fetch_one(db, self._sql["draw_number"]))
+        except TimeoutError:
+            text = f"{self._connections.url}: the database has not answered for {DRAW_SECONDS:g} s"
+            raise StoreError(text, retryable=True) from None
         assert found is not None
         self._last_drawn = max(self._last_drawn, found[0])
         return JobId(found[0])
@@ -279,7 +285,17 @@ class PostgresStore:
         return None if found is None else found.recovered
 
     async def find_submission(self, key: int) -> JobId | None:
-        return await self._reader.find_submission(key)
+        found = await self._reader.find_submission(key)
+        if found is not None:
+            await self._confirm()
+        return found
+
+    async def _confirm(self) -> None:
+        """Wait until a synchronous standby has all that was just read: a commit that has not been answered yet can be
+        seen if its session is gone. Raises: StoreError."""
+        found = await self._connections.write(lambda db: fetch_one(db, self._sql["check_writable"], self._mine))
+        if found is None or not found[1]:  # then nothing was locked, and there was nothing to wait for
+            raise StoreError(str(self._make_lost()), retryable=True)
 
     async def get_submission(self, job: JobId) -> int:
         return await self._reader.get_submission(job)
