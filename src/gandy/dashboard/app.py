@@ -12,7 +12,7 @@ from gandy.dashboard.connection import HttpExchange
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.endpoints import Endpoint, Endpoints, Found, make_call
 from gandy.dashboard.gate import count_request
-from gandy.dashboard.guard import PAGE, Guard, check_change
+from gandy.dashboard.guard import OWN_SITES, PAGE, Guard, check_change
 from gandy.dashboard.limits import MAX_SESSION_STREAMS, MAX_STREAMS
 from gandy.dashboard.messages import HTML, HttpRefusal, HttpRequest, HttpResponse, Streaming, make_json
 from gandy.dashboard.page_files import make_page, read_page_file
@@ -95,14 +95,11 @@ class App:
         token = parse_qs(request.query, errors="replace").get("token", [""])[-1]
         secret = self._sessions.open_browser(token)
         if secret is None:
-            if self._has_cookie(request):
-                return _redirect({})  # the user opened the same address again
-            return self._refuse_stranger(request)
+            is_known = self._find_browser(request) is not None  # the user opened the same address again
+            return _lead_to_page(request, {}) if is_known else self._refuse_stranger(request)
         secure = "; Secure" if self._is_secure else ""
-        return _redirect({"Set-Cookie": f"{self.cookie}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}"})
-
-    def _has_cookie(self, request: HttpRequest) -> bool:
-        return self._find_browser(request) is not None
+        cookie = f"{self.cookie}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        return _lead_to_page(request, {"Set-Cookie": cookie})
 
     def _find_session(self, request: HttpRequest) -> Session | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -125,7 +122,9 @@ class App:
         headers = {"WWW-Authenticate": "Bearer"}
         if request.path.startswith(API) or request.path == METRICS:
             return HttpRefusal(HTTPStatus.UNAUTHORIZED, "no_token", WHAT_TO_TYPE, headers).make_response()
-        return HttpResponse(HTTPStatus.UNAUTHORIZED, make_page("No token", WHAT_TO_TYPE), HTML, headers)
+        # If another page sent the browser here, it has kept its cookie back, and sends it when this page sends it on.
+        page = make_page("No token", WHAT_TO_TYPE, goes_on=_comes_from_elsewhere(request))
+        return HttpResponse(HTTPStatus.UNAUTHORIZED, page, HTML, headers)
 
     # What it gets
 
@@ -198,5 +197,12 @@ def _finish(answer: Any, endpoint: Endpoint) -> HttpResponse | Streaming:
     return answer if isinstance(answer, HttpResponse | Streaming) else make_json(answer, endpoint.status)
 
 
-def _redirect(headers: dict[str, str]) -> HttpResponse:
+def _lead_to_page(request: HttpRequest, headers: dict[str, str]) -> HttpResponse:
+    """Send the browser to the page. If another page sent it here, a redirect would not carry its new cookie."""
+    if _comes_from_elsewhere(request):
+        return HttpResponse(HTTPStatus.OK, make_page("gandy", "The dashboard opens.", goes_on=True), HTML, headers)
     return HttpResponse(HTTPStatus.SEE_OTHER, content_type="", headers={"Location": PAGE, **headers})
+
+
+def _comes_from_elsewhere(request: HttpRequest) -> bool:
+    return request.headers.get("sec-fetch-site", "") not in OWN_SITES

@@ -10,6 +10,7 @@ from gandy.dashboard.metrics import Metrics
 from gandy.dashboard.rows import CrewObject, Surroundings, make_change, make_crew
 from gandy.dashboard.stream import Stream, make_event
 from gandy.moments import LONG_AGO
+from gandy.viewer.health import list_present_trouble
 from gandy.viewer.watcher import CrewWatcher
 
 KEPT_SECONDS: Final = 0.5  # for which one description of the whole crew serves all who ask for it
@@ -51,7 +52,12 @@ class CrewFeed:
         return make_crew(self._watcher.picture, about)
 
     def _describe_surroundings(self) -> Surroundings:
-        return Surroundings(float(read_wall()), self._watcher.problem, self._watcher.foremen)
+        watcher = self._watcher
+        return Surroundings(float(read_wall()), watcher.problem, watcher.foremen, watcher.is_complete)
+
+    def count_trouble(self) -> int:
+        about = self._describe_surroundings()
+        return len(list_present_trouble(self._watcher.picture, about.problem, about.is_complete))
 
     def read(self) -> bytes:
         """The whole crew as JSON, at most half a second old."""

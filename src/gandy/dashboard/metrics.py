@@ -92,10 +92,12 @@ class Metrics:
 
 def _list_crew(picture: Picture, about: Surroundings) -> Iterator[Family]:
     workers, totals = list(picture.list_workers()), picture.totals
-    trouble = Counter(each.severity for each in list_present_trouble(picture, about.problem))
+    trouble = Counter(each.severity for each in list_present_trouble(picture, about.problem, about.is_complete))
     states = Counter(map(name_worker_state, workers))
     yield Family("info", "gauge", "The version of the dashboard.", [Sample("", f'version="{__version__}"', 1)])
-    yield _gauge("up", "1 if the crew can be watched, else 0: then the numbers are old.", not about.problem)
+    yield _gauge(
+        "up", "1 if the crew can be watched, else 0: then the numbers are old.", about.is_complete and not about.problem
+    )
     yield _gauge("foremen", "Foremen of the crew.", about.foremen)
     yield _gauge("jobs_unfinished", "Jobs that have not ended.", picture.count("unfinished"))
     tasks = {name: picture.count(name) for name in ("waiting", "assigned", "running")}

@@ -6,6 +6,7 @@ import os
 import signal
 import ssl
 import sys
+import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -76,6 +77,7 @@ class Dashboard:
         self.crew = crew
         self._url = ""
         self._server: HttpServer | None = None
+        self._start_file: Path | None = None
         self._work: list[asyncio.Task[None]] = []
         self.token = ""  # for the next browser
         self.port = 0
@@ -107,7 +109,8 @@ class Dashboard:
         self._work = [asyncio.create_task(each) for each in (self.crew.run(), server.run())]
         sessions.print_next()
         if self._options.opens_browser and _has_display(os.environ):
-            await asyncio.to_thread(webbrowser.open, f"{self._url}?token={self.token}")
+            self._start_file = write_start_file(f"{self._url}?token={self.token}")
+            await asyncio.to_thread(webbrowser.open, self._start_file.as_uri())
 
     async def stop(self) -> None:
         for task in self._work:
@@ -115,6 +118,8 @@ class Dashboard:
         await asyncio.gather(*self._work, return_exceptions=True)
         if self._server is not None:
             await self._server.close()
+        if self._start_file is not None:
+            self._start_file.unlink(missing_ok=True)
 
     def count_connections(self) -> int:
         return 0 if self._server is None else self._server.count_connections()
@@ -175,6 +180,14 @@ def read_token(file: str | None, environ: Mapping[str, str]) -> str | None:
     if len(token) < MIN_TOKEN or not token.isprintable() or " " in token:
         raise ConfigError(f"the token in {where} needs at least {MIN_TOKEN} characters, without spaces")
     return token
+
+
+def write_start_file(url: str) -> Path:
+    """A page that leads to the dashboard. All users of this machine see what programs are started with; not this."""
+    descriptor, path = tempfile.mkstemp(prefix="gandy-", suffix=".html")  # for this user only
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={url}">\n')
+    return Path(path)
 
 
 def _has_display(environ: Mapping[str, str]) -> bool:

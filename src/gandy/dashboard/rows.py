@@ -143,6 +143,7 @@ class Surroundings(Struct, frozen=True):
     at: float
     problem: str = ""
     foremen: int = 1
+    is_complete: bool = True  # every shard has been seen
 
 
 def make_crew(picture: Picture, about: Surroundings) -> CrewObject:

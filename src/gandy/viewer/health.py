@@ -6,10 +6,11 @@ from gandy.viewer.picture import Picture
 from gandy.viewer.trouble import Severity, Trouble, list_trouble
 
 
-def list_present_trouble(picture: Picture, problem: str = "") -> list[Trouble]:
+def list_present_trouble(picture: Picture, problem: str, is_complete: bool = True) -> list[Trouble]:
     """What is wrong now, worst first. `problem`: why the picture is not current."""
     found = [trouble for trouble in list_trouble(picture) if not _is_over(picture, trouble)]
-    if problem:
+    if problem or not is_complete:
+        problem = problem or "no foreman has answered yet"
         found.insert(0, Trouble("foreman", Severity.BAD, f"The crew cannot be watched: {problem}"))
     return found
 

@@ -15,7 +15,6 @@ from gandy.dashboard.endpoints import ApiCall
 from gandy.dashboard.messages import TEXT, HttpResponse, Streaming
 from gandy.dashboard.metrics import CONTENT_TYPE
 from gandy.limits import MAX_TEXT
-from gandy.viewer.health import list_present_trouble
 
 HISTORY = "gandy.viewer.history"
 
@@ -69,7 +68,7 @@ async def stream_crew(crew: ShownCrew, _call: ApiCall) -> Streaming:
 
 async def show_health(crew: ShownCrew, _call: ApiCall) -> HttpResponse:
     """It says no more than a number to those without a token."""
-    count = len(list_present_trouble(crew.watcher.picture, crew.watcher.problem))
+    count = crew.feed.count_trouble()
     if not count:
         return HttpResponse(HTTPStatus.OK, b"ok\n", TEXT)
     return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, b"trouble: %d\n" % count, TEXT)
