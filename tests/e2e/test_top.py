@@ -197,14 +197,20 @@ def test_signal_leaves_the_screen_as_it_was(crew: Crew, number: signal.Signals) 
 
 
 def test_terminal_gets_its_modes_back(crew: Crew) -> None:
-    with a_top(crew) as top:
+    shell = f"{GANDY} top; echo exit code $?; read line"
+    with a_terminal("/bin/sh", "-c", shell, environment=crew.environment) as top:
         top.wait_shown("q quit")
         assert not top.read_modes()[3] & termios.ECHO
-        top.press("\x1a")  # nothing waits for it, so it is stopped with the terminal as it was
-        top.wait_until(lambda _: top.is_as_before)
+        top.press("q")
+        top.wait_shown("exit code 0")
         assert top.read_modes() == top.modes
-        os.kill(top.process.pid, signal.SIGCONT)
-        top.wait_until(lambda lines: lines[-1].endswith("q quit"))
+
+
+def test_ctrl_z_without_a_shell_changes_nothing(crew: Crew) -> None:
+    with a_top(crew) as top:
+        top.wait_shown("q quit")
+        top.press("\x1a", "3")
+        top.wait_shown("[3 Workers]", "q quit")
         top.press("q")
         assert top.wait_ended() == 0
         check_left(top)

@@ -1,5 +1,6 @@
 """One job: progress, a map of its tasks, failures that are alike, durations, memory, and why tasks wait. Pure."""
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -20,6 +21,8 @@ MAP_ROWS: Final = 8
 SHOWN_GROUPS: Final = 8  # of failures
 SPARK: Final = 28  # columns of a histogram
 NAMED_TASKS: Final = 5
+
+_SAID: Final = re.compile(r"Job \d+ is |Task \d+: ")  # the counts, and how tasks failed: the view has these already
 
 
 def draw_job(scene: Scene, width: int, room: int) -> list[Line]:
@@ -142,6 +145,6 @@ def _list_explained(seen: JobSeen, glance: JobGlance, width: int) -> list[Line]:
     """Why tasks wait. How tasks failed is among the failures."""
     if glance.state in FINAL_JOB_STATES or not seen.explained:
         return []
-    reasons = [text for text in seen.explained if not text.startswith(f"Job {seen.job} is ")]  # the line above says so
+    reasons = [text for text in seen.explained if not _SAID.match(text)]
     texts = [part for text in reasons for part in textwrap.wrap(text, max(10, width - 2))]
     return [(), make_line(Styled("Why tasks wait", "title")), *(make_line(f"  {text}") for text in texts)]

@@ -26,7 +26,8 @@ from gandy.viewer.progress import find_progress
 from gandy.viewer.trouble import Severity, list_trouble
 
 TROUBLE_LINES: Final = 5
-SPARK: Final = 20  # columns, and seconds
+SPARK: Final = (10, 60)  # columns, and seconds: at least and at most
+BESIDE_SPARK: Final = 60  # columns of what is left and right of it
 BAR: Final = 10  # columns
 
 _COLUMNS: Final = (
@@ -44,7 +45,7 @@ _COLUMNS: Final = (
 
 
 def draw_overview(scene: Scene, look: TopLook, items: Sequence[Item], width: int, room: int) -> list[Line]:
-    lines = [*list_trouble_lines(scene), *_list_numbers(scene), ()]
+    lines = [*list_trouble_lines(scene), *_list_numbers(scene, width), ()]
     return lines + _list_jobs(scene, look, items, width, max(3, room - len(lines)))
 
 
@@ -60,38 +61,33 @@ def list_trouble_lines(scene: Scene) -> list[Line]:
     return [*lines, ()] if lines else []
 
 
-def _list_numbers(scene: Scene) -> list[Line]:
+def _list_numbers(scene: Scene, width: int) -> list[Line]:
     picture = scene.picture
+    spark = max(SPARK[0], min(SPARK[1], width - BESIDE_SPARK))
     points = picture.series.points
     tasks = ", ".join(f"{format_count(picture.count(what))} {what}" for what in ("running", "assigned", "waiting"))
+    calls = f"{format_count(picture.count('calls_waiting'))} waiting"
     workers = [worker for worker in picture.list_workers() if worker.connected]
     used, slots = sum(worker.used for worker in workers), sum(worker.slots for worker in workers)
-    now = points[-1] if points else None
+
+    def make_number(name: str, what: str, rest: str) -> Line:
+        values = [float(getattr(point, what)) for point in points]
+        number = Styled((format_rate(values[-1]) if values else "-").rjust(10), "number")
+        style = "failed" if what == "failed" and values and values[-1] else "running"
+        return make_line(f"{name:<7}", number, "  ", Styled(draw_spark(values, spark), style), f"  {rest}")
+
     return [
-        _make_number("tasks", None if now is None else now.finished, [point.finished for point in points], tasks),
-        _make_number(
-            "failed", None if now is None else now.failed, [point.failed for point in points], _count_jobs(scene)
-        ),
-        _make_number(
-            "calls",
-            None if now is None else now.calls,
-            [point.calls for point in points],
-            f"{format_count(picture.count('calls_waiting'))} waiting",
-        ),
+        make_number("tasks", "finished", tasks),
+        make_number("failed", "failed", _count_jobs(scene)),
+        make_number("calls", "calls", calls),
         make_line(
             f"{'slots':<7}",
             Styled(f"{format_count(used)} of {format_count(slots)}".rjust(10), "number"),
             "  ",
-            Styled(draw_fill(used, slots, SPARK), "running"),
+            Styled(draw_fill(used, slots, spark), "running"),
             f"  {format_count(len(workers))} {'worker' if len(workers) == 1 else 'workers'} connected",
         ),
     ]
-
-
-def _make_number(name: str, rate: float | None, values: Sequence[float], rest: str) -> Line:
-    number = Styled(("-" if rate is None else format_rate(rate)).rjust(10), "number")
-    style = "failed" if name == "failed" and rate else "running"
-    return make_line(f"{name:<7}", number, "  ", Styled(draw_spark(values, SPARK), style), f"  {rest}")
 
 
 def _count_jobs(scene: Scene) -> str:

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from gandy.cli.top.feeds import Feeds
@@ -98,18 +99,10 @@ class TopProgram:
             loop.add_signal_handler(number, act)
 
     def _list_signals(self, terminal: TopTerminal) -> dict[signal.Signals, Callable[[], None]]:
-        def redraw() -> None:
-            terminal.forget()
-            self._has_changed.set()
-
-        def resume() -> None:
-            terminal.enter()
-            self._has_changed.set()
-
         return {
-            signal.SIGWINCH: redraw,
-            signal.SIGTSTP: lambda: self._suspend(terminal),
-            signal.SIGCONT: resume,
+            signal.SIGWINCH: partial(self._redraw, terminal),
+            signal.SIGTSTP: partial(self._suspend, terminal),
+            signal.SIGCONT: partial(self._resume, terminal),
         }
 
     def _deafen(self, terminal: TopTerminal) -> None:
@@ -118,14 +111,21 @@ class TopProgram:
         for number in (*_ENDING, *self._list_signals(terminal)):
             loop.remove_signal_handler(number)
 
+    def _redraw(self, terminal: TopTerminal) -> None:
+        terminal.forget()
+        self._has_changed.set()
+
+    def _resume(self, terminal: TopTerminal) -> None:
+        terminal.enter()
+        self._has_changed.set()
+
     def _suspend(self, terminal: TopTerminal) -> None:
-        """Ctrl-Z: the terminal is the shell's until we go on."""
+        """Ctrl-Z: the terminal is the shell's until we go on. Without a shell we go on at once."""
         terminal.leave()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
-        # Here we go on. SIGCONT enters the terminal again.
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTSTP, lambda: self._suspend(terminal))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self._suspend, terminal)
+        self._resume(terminal)
 
     def _on_input(self, terminal: TopTerminal) -> None:
         try:

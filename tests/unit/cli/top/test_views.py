@@ -62,6 +62,13 @@ def test_rates_are_shown_when_they_are_known() -> None:
     assert "█" in lines[1]
 
 
+def test_wide_screens_show_more_of_the_past() -> None:
+    scene = a_scene()
+    for second in range(100):
+        scene.picture.tick(NOW + second)
+    assert [show(scene, width=width)[1].count("▁") for width in (60, 80, 100, 200)] == [10, 20, 40, 60]
+
+
 def test_trouble_comes_first() -> None:
     lines = show(a_scene(a_job(7, JobState.FAILED, failed=3), workers=(a_worker(connected=False),)))
     assert lines[1] == "✗ Worker hut is away."
@@ -178,10 +185,12 @@ def test_job_shows_durations_and_memory() -> None:
 
 
 def test_job_that_waits_says_why() -> None:
-    scene, look = a_job_scene(explained=("Job 7 is running: 411 waiting.", "All slots are taken: 4 of 4."))
+    scene, look = a_job_scene(
+        explained=("Job 7 is running: 411 waiting.", "All slots are taken: 4 of 4.", "Task 3: exit")
+    )
     lines = show(scene, look)
     assert lines[lines.index("Why tasks wait") + 1] == "  All slots are taken: 4 of 4."
-    assert not any("Job 7 is running: 411" in line for line in lines)
+    assert not any("Job 7 is running: 411" in line or "Task 3" in line for line in lines)
 
 
 def test_job_that_is_not_in_the_picture_is_shown_as_it_was_found() -> None:
