@@ -55,6 +55,7 @@ fuzz: $(VENV)/.fuzz
 
 soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
+	@GANDY_COLD=1 $(BIN)/python -m pytest -n auto tests/e2e -k command
 	@GANDY_KILLS=20 GANDY_KILL_TASKS=2000 $(BIN)/python -m pytest tests/e2e/test_kills.py
 	@GANDY_WORKER_KILLS=12 GANDY_WORKER_KILL_TASKS=2300 $(BIN)/python -m pytest tests/e2e/test_worker_kills.py
 	@GANDY_KILL_CALLS=5000 $(BIN)/python -m pytest tests/e2e/test_functions.py

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.forks import run_command
+
 GANDY = str(Path(sysconfig.get_path("scripts")) / "gandy")
 
 # Seconds until a process that does not answer counts as hung. Nothing here is measured.
@@ -25,9 +27,7 @@ class Crew:
         self.environment.pop("GANDY_FOREMAN", None)
 
     def run(self, *words: str, data: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
-        done = subprocess.run(
-            [GANDY, *words], input=data, capture_output=True, timeout=PATIENCE, check=False, env=self.environment
-        )
+        done = run_command([GANDY, *words], data, self.environment, PATIENCE)
         assert done.returncode == code, (words, done)
         assert b"Traceback" not in done.stderr
         return done

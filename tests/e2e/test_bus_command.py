@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pexpect
 import pytest
+from tests.forks import run_command
 from tests.own_network import own_network
 from tests.waiting import PATIENCE
 
@@ -423,11 +424,12 @@ def test_monitor_tells_of_those_that_are_killed(stage: Stage) -> None:
 
 @pytest.mark.parametrize("words", [[], ["status"], ["send"], ["listen"], ["clock"], ["monitor"]], ids=str)
 def test_help_has_examples_and_exit_codes(words: list[str]) -> None:
-    done = subprocess.run([GANDY, "bus", *words, "--help"], capture_output=True, text=True, timeout=PATIENCE)
+    done = run_command([GANDY, "bus", *words, "--help"], b"", os.environ, PATIENCE)
+    text = done.stdout.decode()
     assert done.returncode == ExitCode.DONE
-    assert f"\n    {' '.join(['gandy', 'bus', *words])}" in done.stdout.partition("Examples:")[2]
-    assert "Exit codes:" in done.stdout
-    assert "130  Ctrl-C" in done.stdout
+    assert f"\n    {' '.join(['gandy', 'bus', *words])}" in text.partition("Examples:")[2]
+    assert "Exit codes:" in text
+    assert "130  Ctrl-C" in text
 
 
 @pytest.mark.parametrize("words", [["--help"], ["bus", "--help"], ["bus", "send", "--help"]], ids=str)

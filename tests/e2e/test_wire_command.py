@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.builders import a_result, a_task
+from tests.forks import run_command
 
 from gandy.wire import v2
 from gandy.wire.messages import Cancel, Hello, Job, Ok, Update
@@ -29,7 +30,7 @@ OK_LINE = b'{"type":"OK","subtype":0,"seq":2,"padding":0,"arg0":1114117,"payload
 
 
 def run(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([GANDY, *words], input=data, capture_output=True, timeout=PATIENCE, check=False)
+    return run_command([GANDY, *words], data, os.environ, PATIENCE)
 
 
 def run_in_shell(line: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -1,8 +1,9 @@
 """Where a foreman listens besides its unix socket, and what a further door must be able to do."""
 
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from gandy.foreman.server import Server
+if TYPE_CHECKING:  # a worker, which has options for doors too, needs no foreman
+    from gandy.foreman.server import Server
 
 
 class OpenDoor(NamedTuple):
@@ -19,7 +20,7 @@ class DoorOpening(Protocol):
         """Raises: ConfigError, if it may not be opened like this."""
         ...
 
-    async def open(self, server: Server, home: str, insecure: bool) -> OpenDoor:
+    async def open(self, server: "Server", home: str, insecure: bool) -> OpenDoor:
         """Raises: ConfigError."""
         ...
 

@@ -8,7 +8,6 @@ import socket
 from pathlib import Path
 
 from gandy import __version__
-from gandy.bus.core.discovery import LOCALHOST
 from gandy.clocks import read_monotonic
 from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
@@ -195,6 +194,7 @@ class ForemanProgram:
     def _join(self, ensemble: str, listen: tuple[str, ...]) -> None:
         """Lead the clock of an ensemble, and be found there."""
         from gandy.bus import AsyncEnsemble
+        from gandy.bus.core.discovery import LOCALHOST
         from gandy.bus.crew import Signpost
 
         native = [socket_address(self.home), *map(parse_address, listen)]

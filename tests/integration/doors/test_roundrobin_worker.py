@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.e2e.crew import GANDY
+from tests.forks import run_command
 from tests.free_ports import find_port
 from tests.processes import find_busy
 from tests.waiting import until
@@ -511,9 +513,8 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
 )
 def test_mistakes_of_the_user_are_refused(tmp_path: Path, words: list[str], code: int, text: str) -> None:
     environ = {**os.environ, "GANDY_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "gandy", "worker", "run", *words]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert text in done.stderr
+    done = run_command([GANDY, "worker", "run", *words], b"", environ, PATIENCE)
+    assert text in done.stderr.decode()
     assert done.returncode == code
 
 
