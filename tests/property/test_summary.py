@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
-from gandy.viewer.failures import MAX_WORDS, NAMED_TASKS, group_failures
+from gandy.viewer.failures import NAMED_TASKS, WORDS_LENGTH, group_failures
 from gandy.viewer.sampling import choose_tasks
 from gandy.viewer.timeline import place_attempts
 
@@ -62,7 +62,7 @@ def test_failures_that_differ_in_a_number_are_one_group(ending: Ending, one: int
 @given(ENDINGS)
 def test_words_are_short(ending: Ending) -> None:
     (group,) = group_failures([TaskRow(TaskNumber(1), TaskState.FAILED, 1, ending=ending)]).groups
-    assert len(group.words) <= MAX_WORDS
+    assert len(group.words) <= WORDS_LENGTH
 
 
 SECONDS = st.floats(0, 1_000, width=32)

@@ -18,6 +18,8 @@ ALLOWED: Final = {
     "cli/bus/monitor.py": "shown",
     "cli/job.py": "shown: how long ago",
     "cli/key.py": "shown: how long it is still good",
+    "cli/report/collect.py": "shown: when a report was made",
+    "cli/top/program.py": "shown: how long ago, and the time itself",
     "client/learning.py": "kept: when addresses of foremen were learned; a step makes it learn them again",
     "clocks.py": "this is where it is read",
     "foreman/audit.py": "kept: when it happened",

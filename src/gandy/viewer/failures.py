@@ -16,8 +16,8 @@ from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 from gandy.terminal.people import make_printable
 
-MAX_WORDS: Final = 200  # characters of last words
-MAX_GROUPS: Final = 100  # that are listed; more kinds of failures than a person reads
+WORDS_LENGTH: Final = 200  # characters of last words
+LISTED_GROUPS: Final = 100  # that are listed; more kinds of failures than a person reads
 NAMED_TASKS: Final = 10  # of a group
 
 # What differs between failures that are alike. A hexadecimal number has a digit and a letter, or it begins with 0x.
@@ -91,8 +91,8 @@ def group_failures(rows: Iterable[TaskRow]) -> GroupedFailures:
             kinds[kind.key] = kind if known is None else known.merge(kind)
             tasks.setdefault(kind.key, []).append(row.task)
     keys = sorted(kinds, key=lambda key: -len(tasks[key]))
-    groups = tuple(_make_group(kinds[key], tasks[key]) for key in keys[:MAX_GROUPS])
-    return GroupedFailures(groups, sum(len(tasks[key]) for key in keys[MAX_GROUPS:]))
+    groups = tuple(_make_group(kinds[key], tasks[key]) for key in keys[:LISTED_GROUPS])
+    return GroupedFailures(groups, sum(len(tasks[key]) for key in keys[LISTED_GROUPS:]))
 
 
 def _make_group(kind: _Kind, tasks: Sequence[TaskNumber]) -> FailureGroup:
@@ -127,8 +127,8 @@ def _cut(note: str) -> str:
 
 
 def _clean(line: str) -> str:
-    words = make_printable(" ".join(line[: 4 * MAX_WORDS].split()))
-    return words if len(words) <= MAX_WORDS else f"{words[: MAX_WORDS - 1]}…"
+    words = make_printable(" ".join(line[: 4 * WORDS_LENGTH].split()))
+    return words if len(words) <= WORDS_LENGTH else f"{words[: WORDS_LENGTH - 1]}…"
 
 
 def _find_pattern(text: str) -> _Pattern:

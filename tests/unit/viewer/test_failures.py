@@ -8,7 +8,14 @@ from tests.unit.client.builders import a_task_row
 from gandy.core.model import Cause, TaskState
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
-from gandy.viewer.failures import MAX_GROUPS, MAX_WORDS, NAMED_TASKS, FailureGroup, find_last_words, group_failures
+from gandy.viewer.failures import (
+    LISTED_GROUPS,
+    NAMED_TASKS,
+    WORDS_LENGTH,
+    FailureGroup,
+    find_last_words,
+    group_failures,
+)
 
 
 def group(*tails: str, **ending: Any) -> list[str]:
@@ -72,10 +79,10 @@ def test_largest_group_comes_first_and_names_its_first_tasks() -> None:
 
 
 def test_number_of_groups_is_limited_and_the_rest_is_counted() -> None:
-    letters = [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(MAX_GROUPS + 7)]
+    letters = [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(LISTED_GROUPS + 7)]
     rows = [a_task_row(number, tail=word.encode()) for number, word in enumerate(letters, 1)]
     found = group_failures(rows)
-    assert (len(found.groups), found.left_out) == (MAX_GROUPS, 7)
+    assert (len(found.groups), found.left_out) == (LISTED_GROUPS, 7)
 
 
 def test_last_line_that_is_not_empty_counts() -> None:
@@ -89,7 +96,7 @@ def test_last_words_are_printable_and_have_no_colours() -> None:
 
 def test_long_last_words_are_cut() -> None:
     words = words_of(b"x" * 5_000)
-    assert (len(words), words[-1]) == (MAX_WORDS, "…")
+    assert (len(words), words[-1]) == (WORDS_LENGTH, "…")
 
 
 def test_exception_of_a_function_counts_more_than_what_it_wrote() -> None:

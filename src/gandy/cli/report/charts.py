@@ -17,9 +17,9 @@ from gandy.viewer.timeline import Attempt
 WIDTH: Final = 1_000
 CHART: Final = (440, 130)  # of a histogram, without its axis
 AXIS: Final = 18
-MAX_BARS: Final = 44
+DRAWN_BARS: Final = 44
 WIDEST: Final = 44  # of a bar, if there are few
-MAX_LANES: Final = 200  # of a timeline; a page shows no more
+DRAWN_LANES: Final = 200  # of a timeline; a page shows no more
 LABELS: Final = 150  # left of a timeline: names of workers
 TICKS: Final = 8  # at most
 
@@ -107,7 +107,7 @@ def _describe_bar(bar: Bar, show: Callable[[float], str]) -> str:
 
 
 def _add_up(bars: Sequence[Bar]) -> Sequence[Bar]:
-    size = -(-len(bars) // MAX_BARS)
+    size = -(-len(bars) // DRAWN_BARS)
     parts = (bars[first : first + size] for first in range(0, len(bars), size))
     return [(part[0][0], part[-1][1], sum(count for _, _, count in part)) for part in parts]
 
@@ -141,7 +141,7 @@ def draw_timeline(attempts: Sequence[Attempt], now: float) -> Html:
     scale = (WIDTH - LABELS) / (end - begin)
     lanes = _list_lanes(attempts)
     tall = 14.0 if len(lanes) <= 16 else 8.0 if len(lanes) <= 64 else 4.0
-    places = {lane: place for place, lane in enumerate(lanes[:MAX_LANES])}
+    places = {lane: place for place, lane in enumerate(lanes[:DRAWN_LANES])}
     height = tall * len(places)
     rects = [
         _draw_attempt(each, LABELS + (float(each.began) - begin) * scale, tall * place, scale, tall, now)
@@ -164,7 +164,7 @@ def _list_lanes(attempts: Iterable[Attempt]) -> list[tuple[str, int]]:
 
 def count_hidden_lanes(attempts: Iterable[Attempt]) -> int:
     """Lanes that a timeline has no room for."""
-    return max(0, len(_list_lanes(attempts)) - MAX_LANES)
+    return max(0, len(_list_lanes(attempts)) - DRAWN_LANES)
 
 
 def _draw_attempt(attempt: Attempt, x: float, y: float, scale: float, tall: float, now: float) -> Html:

@@ -1,8 +1,8 @@
 """The sections of a report about one job. Pure."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from statistics import median
 from typing import Final
 
@@ -34,7 +34,7 @@ SHOWN_TAIL_BYTES: Final = 2_000
 
 def format_time(moment: float | Wall) -> str:
     """By the clock on the wall of this machine."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(float(moment)))
+    return f"{datetime.fromtimestamp(float(moment)).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
 def write_job(report: CrewReport, job: ReportedJob, level: str) -> Html:

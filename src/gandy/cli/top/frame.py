@@ -1,7 +1,7 @@
 """Puts a whole screen together: the views to choose from, the one that is shown, and what keys do. Pure."""
 
-import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from gandy.cli.top.calls_view import draw_calls
@@ -58,7 +58,7 @@ def _make_tabs(scene: Scene, look: TopLook, width: int) -> Line:
     for view in TopView:
         name = f"{view} {view.name.title()}"
         tabs.append(Styled(f"[{name}]", "chosen") if view is look.view else Styled(f" {name} "))
-    return join(make_line(*tabs), make_line(Styled(time.strftime("%H:%M:%S", time.localtime(scene.now)), "dim")), width)
+    return join(make_line(*tabs), make_line(Styled(f"{datetime.fromtimestamp(scene.now):%H:%M:%S}", "dim")), width)
 
 
 def _list_problems(scene: Scene) -> list[Line]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-MAX_PENDING: Final = 64  # bytes of a sequence that has no end; no key sends as many
+LONGEST_SEQUENCE: Final = 64  # bytes of a sequence that has no end; no key sends as many
 
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~]|[^\[O])", re.DOTALL)
 _PARTIAL: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?", re.DOTALL)
@@ -69,7 +69,7 @@ class KeyReader:
             found = _SEQUENCE.match(text, at)
             if found is None:
                 partial = _PARTIAL.fullmatch(text, at)
-                if partial is not None and len(partial[0]) <= MAX_PENDING:
+                if partial is not None and len(partial[0]) <= LONGEST_SEQUENCE:
                     self._pending = partial[0]
                     return
                 at += 1

@@ -10,7 +10,7 @@ from gandy.core.model import FINAL_JOB_STATES
 from gandy.core.views import JobGlance
 from gandy.ids import JobId
 
-MAX_FILTER: Final = 60  # characters; more than a line shows
+FILTER_LENGTH: Final = 60  # characters; more than a line shows
 PAGE: Final = 10  # rows
 
 
@@ -146,7 +146,7 @@ class TopLook(Struct):
         elif key in ("backspace", "clear"):
             text = "" if key == "clear" else text[:-1]
         elif len(key) == 1:
-            text = (text + key)[:MAX_FILTER]
+            text = (text + key)[:FILTER_LENGTH]
         self.filters[self.view] = text
         if not text:
             del self.filters[self.view]

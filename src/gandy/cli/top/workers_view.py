@@ -15,7 +15,7 @@ from gandy.terminal.people import format_count, format_seconds
 from gandy.viewer.lanes import PlacedSpan
 
 SECONDS: Final = 60.0  # that lanes show
-MAX_LANES: Final = 64  # of a worker; more than fit a screen
+DRAWN_LANES: Final = 64  # of a worker; more than fit a screen
 _TASK_COLUMNS: Final = 22  # of what runs in a lane
 _HEAD_COLUMNS: Final = 5
 
@@ -86,7 +86,7 @@ def _unpack(placed: PlacedSpan) -> tuple[Span, int]:
 
 
 def _list_lanes(worker: WorkerGlance, lanes: Lanes, now: Wall, columns: int) -> list[Line]:
-    slots = min(MAX_LANES, worker.slots)
+    slots = min(DRAWN_LANES, worker.slots)
     folded: list[list[Span]] = [[] for _ in range(slots)]
     for lane, spans in lanes.items() if slots else ():
         folded[lane % slots] += spans  # ends are known a little late, so there may be more lanes than slots

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
-from gandy.cli.report.charts import MAX_BARS, MAX_LANES, count_hidden_lanes, draw_histogram, draw_map, draw_timeline
+from gandy.cli.report.charts import DRAWN_BARS, DRAWN_LANES, count_hidden_lanes, draw_histogram, draw_map, draw_timeline
 from gandy.cli.report.collect import find_submitter
 from gandy.cli.report.material import CrewReport, ReportedJob
 from gandy.cli.report.page import write_page
@@ -270,7 +270,7 @@ def test_every_state_has_a_colour() -> None:
 
 def test_histogram_with_many_bars_adds_them_up() -> None:
     drawn = draw_histogram([(number, number + 1, 1) for number in range(100)], str, "label")
-    assert drawn.count("<rect") <= MAX_BARS
+    assert drawn.count("<rect") <= DRAWN_BARS
     assert "0 to 3: 3" in drawn
 
 
@@ -286,10 +286,10 @@ def test_timeline_of_a_running_attempt_ends_now() -> None:
 
 def test_timeline_shows_as_many_lanes_as_a_page() -> None:
     attempts = [
-        Attempt("hut", lane, TaskNumber(lane + 1), 1, "finished", NOW, NOW + 1) for lane in range(MAX_LANES + 5)
+        Attempt("hut", lane, TaskNumber(lane + 1), 1, "finished", NOW, NOW + 1) for lane in range(DRAWN_LANES + 5)
     ]
     assert count_hidden_lanes(attempts) == 5
-    assert draw_timeline(attempts, NOW).count("<title>") == MAX_LANES
+    assert draw_timeline(attempts, NOW).count("<title>") == DRAWN_LANES
     text = write(replace(a_usual_job(), summary=replace(a_usual_job().summary, timeline=tuple(attempts)))).text
     assert "5 lanes are not shown." in text
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gandy.cli.top.keys import MAX_PENDING, KeyReader
+from gandy.cli.top.keys import LONGEST_SEQUENCE, KeyReader
 
 KEYS = {
     b"q": "q",
@@ -66,7 +66,7 @@ def test_what_is_no_key_here_is_dropped(data: bytes) -> None:
 
 def test_sequence_without_an_end_is_dropped() -> None:
     reader = KeyReader()
-    reader.feed(b"\x1b[" + b"1" * 2 * MAX_PENDING)
+    reader.feed(b"\x1b[" + b"1" * 2 * LONGEST_SEQUENCE)
     assert not reader.is_waiting
 
 

@@ -2,7 +2,7 @@
 
 from tests.unit.cli.top.scenes import a_job, a_scene
 
-from gandy.cli.top.look import MAX_FILTER, Action, Change, Quit, TopLook, TopView
+from gandy.cli.top.look import FILTER_LENGTH, Action, Change, Quit, TopLook, TopView
 from gandy.cli.top.scene import Scene
 from gandy.core.model import JobState
 from gandy.ids import JobId
@@ -108,8 +108,8 @@ def test_filter_is_dropped_by_escape() -> None:
 
 def test_filter_is_cleared_and_is_not_endless() -> None:
     look = TopLook()
-    press(look, "/", *"x" * 2 * MAX_FILTER)
-    assert look.filter == "x" * MAX_FILTER
+    press(look, "/", *"x" * 2 * FILTER_LENGTH)
+    assert look.filter == "x" * FILTER_LENGTH
     press(look, "clear", "left")
     assert look.filter == ""
 
