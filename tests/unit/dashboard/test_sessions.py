@@ -85,6 +85,6 @@ def test_session_that_asks_in_a_loop_waits() -> None:
     session = Session()
     waits = [session.take_turn(50.0) for _ in range(MAX_SESSION_BURST + 10)]
     assert waits[:MAX_SESSION_BURST] == [0.0] * MAX_SESSION_BURST
-    assert waits == sorted(waits)
+    assert max(waits) == waits[-1]
     assert round(waits[-1], 6) == 10 / MAX_SESSION_RATE
     assert session.take_turn(60.0) == 0.0
