@@ -15,7 +15,7 @@ from gandy.dashboard.limits import MAX_CREW_JOBS, MAX_CREW_SPANS, MAX_SPAN_AGE
 from gandy.viewer.histograms import find_percentile
 from gandy.viewer.lanes import PlacedSpan
 from gandy.viewer.picture import Changes, Picture
-from gandy.viewer.progress import Progress, estimate_progress
+from gandy.viewer.progress import ProgressEstimate, estimate_progress
 from gandy.viewer.series import Point
 from gandy.viewer.trouble import Trouble, list_trouble
 
@@ -221,12 +221,12 @@ def _make(
     )
 
 
-def describe_progress(picture: Picture, glance: JobGlance, now: float) -> Progress:
+def describe_progress(picture: Picture, glance: JobGlance, now: float) -> ProgressEstimate:
     """How many of a job's tasks end in a second, and in how many seconds all will have ended, if that can be said."""
     if glance.state in FINAL_JOB_STATES or glance.state is JobState.PAUSED:
-        return Progress()
+        return ProgressEstimate()
     progress = estimate_progress(glance.counts, float(glance.submitted), now, picture.rates.jobs.get(glance.job))
-    return Progress(progress.rate) if glance.is_open else progress
+    return ProgressEstimate(progress.rate) if glance.is_open else progress
 
 
 def make_job(picture: Picture, glance: JobGlance, now: float) -> JobLine:
