@@ -38,7 +38,7 @@ class Session:
 
     def take_turn(self, now: Monotonic) -> float:
         """Seconds that the next request of this session must wait."""
-        burst = (MAX_SESSION_BURST - 1) / MAX_SESSION_RATE
+        burst = MAX_SESSION_BURST / MAX_SESSION_RATE
         self._paced = max(self._paced, now - burst) + 1 / MAX_SESSION_RATE
         wait = self._paced - now
         return wait if wait > SHORTEST_WAIT else 0.0
