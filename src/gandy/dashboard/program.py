@@ -16,6 +16,7 @@ from gandy.client.aio import AsyncClient
 from gandy.config import Address
 from gandy.dashboard.api.table import ENDPOINTS
 from gandy.dashboard.app import App
+from gandy.dashboard.bus_view import join_ensemble
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.guard import LOOPBACK_NAMES, Guard
 from gandy.dashboard.limits import MIN_TOKEN
@@ -56,14 +57,14 @@ def run(options: Options) -> int:
 
 async def _run(options: Options) -> None:
     client = AsyncClient(options.foreman)
-    crew = ShownCrew(client)
+    crew = ShownCrew(client, await join_ensemble(options.ensemble))
     dashboard = Dashboard(options, crew)
-    await dashboard.start()
     should_stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, should_stop.set)
     try:
-        await should_stop.wait()
+        await dashboard.start()
+        await dashboard.wait(should_stop)
     finally:
         await dashboard.stop()
         await client.close()
@@ -111,6 +112,14 @@ class Dashboard:
         if self._options.opens_browser and _has_display(os.environ):
             self._start_file = write_start_file(f"{self._url}?token={self.token}")
             await asyncio.to_thread(webbrowser.open, self._start_file.as_uri())
+
+    async def wait(self, should_stop: asyncio.Event) -> None:
+        """Until it should stop. Raises: what ended the work before that."""
+        stopping = asyncio.create_task(should_stop.wait())
+        ended, _ = await asyncio.wait([stopping, *self._work], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        for task in ended:
+            task.result()
 
     async def stop(self) -> None:
         for task in self._work:

@@ -43,11 +43,6 @@ class CrewWatcher:
         """Why the picture is not current; empty if it is."""
         return next(iter(self._problems.values()), "")
 
-    @property
-    def is_complete(self) -> bool:
-        """True if every shard has been seen."""
-        return bool(self._shards) and self._shards.keys() <= self.picture.shards.keys()
-
     async def run(self) -> None:
         """Until it is cancelled."""
         looking = asyncio.create_task(self._look_for_shards())

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gandy.dashboard.api import bus, crew, history, jobs, tasks
+from gandy.dashboard.bus_view import BusAnswer
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.endpoints import ApiCall, Endpoint
 from gandy.dashboard.messages import EVENTS, TEXT, HttpResponse
@@ -58,7 +59,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     get(f"{TASK}/output", tasks.read_output, "What a task wrote", TEXT, query=tasks.OutputQuery),
     get(f"{TASK}/output/events", tasks.follow_output, "What a task writes", EVENTS, query=tasks.StreamQuery),
     # The bus, and the past
-    get("/api/bus", bus.show_bus, "The ensemble of the bus", bus.BusAnswer, asks=False),
+    get("/api/bus", bus.show_bus, "The ensemble of the bus", BusAnswer, asks=False),
     get("/api/history", history.list_points, "The past as points", None, query=history.HistoryQuery),
     get("/api/history/at", history.show_moment, "The crew at a moment of the past", None, query=history.MomentQuery),
     # For programs
