@@ -142,3 +142,14 @@ def test_a_job_that_cannot_be_read_says_so() -> None:
     assert "unreadable" in rows.job_to_cells(row, 0.0)
     assert any("set aside" in text for _, text in rows.job_to_fields(row, 0.0))
     assert ("set aside", "2 that cannot be read") in rows.status_to_fields(replace(STATUS, unreadable=2))
+
+
+def test_versions_of_workers_are_shown_if_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    same = [replace(a_worker_row(), version="1.0"), replace(a_worker_row(), version="")]
+    rows.view_workers(same).print("table", same)
+    assert "VERSION" not in capsys.readouterr().out
+    mixed = [*same, replace(a_worker_row(), version="1.1")]
+    rows.view_workers(mixed).print("table", mixed)
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[-2:] == ["VERSION", "ID"]
+    assert [line.split()[-2] for line in lines] == ["1.0", "gpu", "1.1"]
