@@ -16,7 +16,7 @@ from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
 from gandy.core.steps import Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
-from gandy.core.viewing import Viewing
+from gandy.core.viewing import answer_viewer
 
 # Requests that only the owner of the job's shard can answer: it has the job in memory.
 Owned = (
@@ -44,7 +44,6 @@ class Answers:
         self._standing = standing
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
-        self._viewing = Viewing(foreman)
         self._changing = Changing(foreman, standing, self._looking)
 
     def answer(self, payload: bytes, link: Link, token: Any) -> Steps[ask.Answer | None]:
@@ -104,8 +103,8 @@ class Answers:
                 if self._foreman.shard == NO_SHARD:
                     return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
                 return (yield ManageCrew(request))  # type: ignore[no-any-return]
-            case ask.WatchCrew() | ask.WatchTasks() | ask.ReadStates() | ask.FindTasks():
-                return (yield from self._viewing.answer(request))
+            case ask.WatchCrew() | ask.WatchTasks() | ask.ReadStates() | ask.FindTasks() | ask.Unwatch():
+                return (yield from answer_viewer(request))
             case _:
                 return (yield from self._looking.answer(request))
 

@@ -34,18 +34,24 @@ class Rate:
         if self._seen and total < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now, total))
+        self._drop(now)
+
+    def per_second(self, now: float) -> float:
+        """Over the last seconds, or since it was first noted."""
+        if not self._seen:
+            return 0.0
+        self._drop(now)
+        (began, before), (_, total) = self._seen[0], self._seen[-1]
+        return (total - before) / max(min(now - began, RATE_SECONDS), PERIOD)
+
+    def _drop(self, now: float) -> None:
+        """Keep one number from before the time that is measured: it was the same until the next."""
         while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
             self._seen.popleft()
 
-    def per_second(self, now: float) -> float:
-        if not self._seen:
-            return 0.0
-        (began, before), (_, total) = self._seen[0], self._seen[-1]
-        return (total - before) / max(now - began, PERIOD)
-
 
 class Series:
-    """Points in the order of time. A time in which nobody looked has none."""
+    """Points in the order of time. The time before a viewer looked has none."""
 
     def __init__(self) -> None:
         self.points: deque[Point] = deque(maxlen=POINTS)
