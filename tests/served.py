@@ -1,6 +1,6 @@
 """A foreman that answers requests without I/O: the steps of each are performed at once, on a store in memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.ports import PlayedPort
@@ -14,8 +14,9 @@ from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
+from gandy.core.records import Record
 from gandy.core.refusal import Refusal
-from gandy.core.requests import Answer, KeyList, ListKeys, Request, encode
+from gandy.core.requests import Answer, Done, KeyList, ListKeys, Request, encode
 from gandy.core.roles import Credentials, CrewRole
 from gandy.core.standing import Standing
 from gandy.core.steps import (
@@ -33,8 +34,10 @@ from gandy.core.steps import (
     Note,
     OwnStep,
     Question,
+    Show,
     Step,
     StopProgram,
+    Unfollow,
 )
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
@@ -62,8 +65,10 @@ class ServedForeman:
         self.notes: list[tuple[str, dict[str, object]]] = []
         self.kept: list[object] = []
         self.stops: list[bool] = []
+        self.unfollowed: list[int] = []  # numbers of requests
         self.replies: dict[tuple[Link, int], Answer] = {}
         self.steps: list[Step] = []  # of the last request
+        self.on_commit: Callable[[Sequence[Record]], None] = lambda _records: None
         self.before_step: Callable[[Step], None] = lambda _step: None  # for what happens while a step is performed
         self.on_question: Callable[[Question], bytes | None] = lambda _question: None  # no worker answers
         self.other_shards: list[Answer] = []  # their answers to every question
@@ -86,7 +91,7 @@ class ServedForeman:
     def ask(self, request: Request, link: Link | None = None) -> Any:
         """The answer. Raises: Refusal, StoreError."""
         self._seq += 1
-        token = (link or self.connect(), self._seq)
+        token = self.token = (link or self.connect(), self._seq)
         steps = self.answers.answer(encode(request), token[0], token)
         self.steps = []
         value: Any = None
@@ -113,6 +118,8 @@ class ServedForeman:
             return IDENTITY
         if isinstance(step, Look):
             return run_sync(step.read(self.store))  # type: ignore[arg-type]
+        if isinstance(step, Follow | Show | Unfollow):
+            return self._subscribe(step)
         match step:
             case Decide(effects) | Commit(effects):
                 if self.full:
@@ -123,8 +130,6 @@ class ServedForeman:
                 return [self.on_question(question) for question in questions]
             case Note(what, about):
                 self.notes.append((what, dict(about)))
-            case Follow(job):
-                return run_sync(self.store.find_job(job))
             case CompareClocks():
                 return self._compare_clocks()
             case KeepArguments(request):
@@ -134,6 +139,16 @@ class ServedForeman:
             case StopProgram(drain):
                 self.stops.append(drain)
         return None
+
+    def _subscribe(self, step: Follow | Show | Unfollow) -> Any:
+        """No events are sent here."""
+        if isinstance(step, Follow):
+            return run_sync(self.store.find_job(step.job))
+        if isinstance(step, Unfollow):
+            self.unfollowed.append(step.seq)
+            return None
+        self.replies[self.token] = Done()
+        return step.job is None or self.foreman.reactor.jobs.find(step.job) is not None
 
     def _compare_clocks(self) -> float:
         if self.shared is None:
@@ -150,6 +165,7 @@ class ServedForeman:
                     self.replies[send.token] = send.value
                 else:
                     self.foreman.perform(send, {}, self.now)
+            self.on_commit(batch.records)
         self.foreman.links.flush()
         self.foreman.check()
 

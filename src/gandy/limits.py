@@ -241,13 +241,17 @@ MAX_PAGE_WORKERS: Final = 64
 
 # Viewers
 
-# Requests of viewers that one shard sends updates to, besides those about single jobs.
+# Requests that one shard sends updates about the crew to.
 MAX_VIEWERS: Final = 1_000
+
+# Requests of one link that get updates about the crew or a job: a page for each of many jobs may be open.
+MAX_VIEWS: Final = 100
 
 # Jobs, and commands, that one update about the crew shows. What is beyond that is in the list of jobs, page by page.
 MAX_GLANCES: Final = 1_000
 
 # Attempts that one update shows as they begin, and as they end: ten updates a second are more than a person can read.
+# Of those that viewers saw running, none is left out; an update has as many as it has jobs.
 MAX_SPANS: Final = 200
 
 # Characters of a job's title: a column of a table.
@@ -324,6 +328,12 @@ MAX_UNREPORTED: Final = 32
 MAX_LOG_NUMBER: Final = 10_000
 
 # Clients
+
+# Lanes of one worker in which a viewer shows what runs: more slots than a person looks at one by one.
+MAX_LANES: Final = 1_024
+
+# Updates about a crew or a job that a client has not looked at yet: several seconds of them.
+MAX_WAITING_UPDATES: Final = 100
 
 # Names of commands that a client keeps encoded. A program may make up any number of names.
 MAX_ENCODED_NAMES: Final = 10_000

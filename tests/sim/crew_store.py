@@ -203,6 +203,12 @@ class ShardStore:
     ) -> list[TaskRow]:
         return await self._read(lambda: self._jobs.list_tasks(job, states, limit, after))  # type: ignore[no-any-return]
 
+    async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
+        return await self._read(lambda: self._jobs.find_tasks(job, tasks))  # type: ignore[no-any-return]
+
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
+        return await self._read(lambda: self._jobs.read_states(job, first, most))  # type: ignore[no-any-return]
+
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._read(lambda: self._jobs.list_results(job, limit, after))  # type: ignore[no-any-return]
 

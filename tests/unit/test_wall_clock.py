@@ -30,6 +30,7 @@ ALLOWED: Final = {
     "foreman/admission.py": "whether keys and invitations are still good",
     "keys/foreman.py": "how long keys and invitations are good",
     "terminal/options.py": "people write --at as a time of day",
+    "viewer/watcher.py": "shown: rates and points of time series",
     "worker/conversations.py": "kept: when addresses of foremen were learned",
     "worker/endings.py": "shown: when a task could not start",
     "worker/runner.py": "shown: when a task could not start",

@@ -24,7 +24,8 @@ from gandy.terminal.options import (
 from gandy.terminal.say import print_result, say
 
 LIST_KEYS: Final = (
-    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time and problem"
+    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time, problem "
+    "and version"
 )
 
 
@@ -87,7 +88,8 @@ def _run(ctx: click.Context, foreman: tuple[str, ...], ensemble: str | None, **o
 @worker.command(
     "list",
     epilog=make_epilog("gandy worker list", "gandy worker list --output json"),
-    help=f"List the workers that the foreman knows.\n\nWith --output json, a worker has the keys {LIST_KEYS}.",
+    help="List the workers that the foreman knows, with their versions of gandy if these differ.\n\n"
+    f"With --output json, a worker has the keys {LIST_KEYS}.",
 )
 @foreman_option
 @output_option
@@ -100,7 +102,7 @@ def list_workers(foreman: tuple[str, ...], output: Format) -> None:
     if output == "table" and not rows:
         say("no workers; start one with 'gandy worker run'", err=True)
         return
-    view_workers().print(output, rows)
+    view_workers(rows).print(output, rows)
     for row in rows if output == "table" else ():
         if row.problem:
             say(make_printable(f"worker {row.name} is short of {row.problem}"), err=True)

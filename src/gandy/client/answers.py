@@ -8,19 +8,26 @@ from collections import deque
 
 from gandy.client.conversation import make_error
 from gandy.core.requests import Answer, RequestFailure
-from gandy.errors import GandyError
+from gandy.errors import GandyError, LinkError
 
 
 class AnswerFeed:
     """The answer to one request and the events that follow it: all of them in order, or only the latest."""
 
-    def __init__(self, latest_only: bool = False) -> None:
+    def __init__(self, latest_only: bool = False, limit: int | None = None) -> None:
+        """`limit`: of events that wait to be taken. With more, the feed breaks."""
+        self._limit = limit
         self._answers: deque[Answer] = deque(maxlen=1 if latest_only else None)
         self._error: GandyError | None = None
         self._wake = asyncio.Event()
 
     def put(self, answer: Answer) -> None:
+        if self._error is not None:
+            return
         self._answers.append(answer)
+        if self._limit is not None and len(self._answers) > self._limit:
+            self._answers.clear()
+            self.fail(LinkError("more events came than were taken"))
         self._wake.set()
 
     def fail(self, error: GandyError) -> None:
@@ -53,14 +60,17 @@ class OpenRequests:
         future = self._futures[number] = self._loop.create_future()
         return future
 
-    def follow(self, number: int, latest_only: bool) -> AnswerFeed:
+    def follow(self, number: int, feed: AnswerFeed) -> AnswerFeed:
         """Add a request whose answer is followed by events."""
-        feed = self._feeds[number] = AnswerFeed(latest_only)
+        self._feeds[number] = feed
         return feed
 
-    def unfollow(self, feed: AnswerFeed) -> None:
-        """Drop all later events of this request."""
-        self._feeds = {number: other for number, other in self._feeds.items() if other is not feed}
+    def unfollow(self, feed: AnswerFeed) -> list[int]:
+        """Drop all later events of this request. Returns its number, unless the link is closed."""
+        numbers = [number for number, other in self._feeds.items() if other is feed]
+        for number in numbers:
+            del self._feeds[number]
+        return numbers
 
     def on_reply(self, number: int, answer: Answer) -> None:
         future = self._futures.pop(number, None)

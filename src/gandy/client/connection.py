@@ -15,9 +15,10 @@ from gandy.client.link import ClientLink, connect
 from gandy.client.repeats import REQUEST_PATIENCE, Patience, is_passing, may_repeat
 from gandy.clocks import read_monotonic
 from gandy.config import Address
-from gandy.core.requests import Answer, GetTime, Request, Time
+from gandy.core.requests import Answer, GetTime, Request, Time, WatchCrew, WatchTasks
 from gandy.core.roles import CrewRole
 from gandy.errors import REFUSALS, ErrorCode, GandyError, LinkError, NotAllowed, Rejected, RemoteProtocolError
+from gandy.limits import MAX_WAITING_UPDATES
 from gandy.moments import LONG_AGO, Monotonic, Shared
 from gandy.reach import Reach
 
@@ -139,18 +140,28 @@ class Connection:
     def _find_link_pause(self, patience: Patience, lost_at: Monotonic) -> float | None:
         return None if self._is_closed else patience.on_link_error(lost_at, read_monotonic())
 
-    async def watch(self, request: Request, expected: type[A], *, latest_only: bool = True) -> AsyncGenerator[A, None]:
-        """Make one request and iterate over its answer and its events, or only over the latest of those that have come.
+    async def watch(self, request: Request, expected: type[A]) -> AsyncGenerator[A, None]:
+        """Make one request and iterate over its answer and its events, skipping those that are out of date.
 
         Raises: as `ask`, but at once. It ends only with an error.
         """
         link = await self.get_link()
-        feed = link.follow(request, latest_only=latest_only)
+        feed = link.follow(request, latest_only=True)
         try:
             while True:
                 yield check(await feed.take(), expected)
         finally:
             link.unfollow(feed)
+
+    async def view(self, request: WatchCrew | WatchTasks, expected: type[A]) -> AsyncGenerator[A, None]:
+        """The same, without skipping any. A LinkError if they are not taken as fast as they come: ask again."""
+        link = await self.get_link()
+        feed = link.follow(request, limit=MAX_WAITING_UPDATES)
+        try:
+            while True:
+                yield check(await feed.take(), expected)
+        finally:
+            link.unwatch(feed)
 
     async def get_shared_time(self) -> Shared:
         """Return the shared time of the foreman's ensemble, to within half a round trip. Raises: NoClock."""

@@ -13,7 +13,7 @@ from gandy.client.simple import SimpleCalls
 from gandy.client.write_buffer import WriteBuffer
 from gandy.clocks import read_monotonic
 from gandy.config import Address
-from gandy.core.requests import Answer, Request
+from gandy.core.requests import Answer, Request, Unwatch
 from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.moments import NEVER
 from gandy.reach import Reach
@@ -50,12 +50,18 @@ class ClientLink(asyncio.Protocol):
         """Raises: LinkError, ConfigError."""
         return self._requests.add(self._send(request))
 
-    def follow(self, request: Request, latest_only: bool = False) -> AnswerFeed:
+    def follow(self, request: Request, latest_only: bool = False, limit: int | None = None) -> AnswerFeed:
         """Raises: LinkError."""
-        return self._requests.follow(self._send(request), latest_only)
+        return self._requests.follow(self._send(request), AnswerFeed(latest_only, limit))
 
     def unfollow(self, feed: AnswerFeed) -> None:
         self._requests.unfollow(feed)
+
+    def unwatch(self, feed: AnswerFeed) -> None:
+        """The same, and the foreman need not send any more of them."""
+        for number in self._requests.unfollow(feed):
+            if self.is_open:
+                self._send(Unwatch(number))
 
     async def end(self) -> None:
         """Cut the link. Data that is not written yet is dropped: a peer that does not read must not delay us."""

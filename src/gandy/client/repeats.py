@@ -33,6 +33,11 @@ REPEATABLE: Final[Mapping[type[ask.Request], bool]] = {
     ask.ListJobs: True,
     ask.ShowJob: True,
     ask.WatchJob: True,
+    ask.WatchCrew: True,
+    ask.WatchTasks: True,
+    ask.ReadStates: True,
+    ask.FindTasks: True,
+    ask.Unwatch: False,  # it is about one link
     ask.ListTasks: True,
     ask.ListAttempts: True,
     ask.CancelJob: True,

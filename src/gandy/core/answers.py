@@ -17,7 +17,7 @@ from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
 from gandy.core.steps import AskShards, Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
-from gandy.core.viewing import Viewed, Viewing
+from gandy.core.viewing import Viewed, answer_viewer
 
 # Requests that only the owner of the job's shard can answer: it has the job in memory.
 Owned = (
@@ -45,7 +45,6 @@ class Answers:
         self._standing = standing
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
-        self._viewing = Viewing(foreman)
         self._changing = Changing(foreman, standing, self._looking)
 
     def answer(self, payload: bytes, link: Link, token: Any) -> Steps[ask.Answer | None]:
@@ -64,7 +63,7 @@ class Answers:
         if shard != NO_SHARD:
             return (yield Forward(shard, request))  # type: ignore[no-any-return]
         if isinstance(request, Viewed):
-            return (yield from self._viewing.answer(request))
+            return (yield from answer_viewer(request))
         return (yield from self._answer(request, link, token))
 
     def _find_elsewhere(self, request: ask.Request) -> Steps[int]:

@@ -1,48 +1,29 @@
-"""Counts calls that end, by command, and how long each took from its arrival to its answer.
+"""Counts calls that end, by command, and measures how long a sample of them took from their arrival to their answer.
 
-It exists while viewers look.
+It does so while viewers look. The numbers are in `core.calls.OfferedCommand`, and go with it.
 """
 
-from msgspec import Struct, field
+from typing import Final
 
 from gandy.core.calls import Call
-from gandy.core.views import Buckets, find_bucket
+from gandy.core.views import find_bucket
 from gandy.limits import MAX_BUCKETS
 from gandy.moments import Monotonic
 
-
-class Metered(Struct, eq=False):
-    """The calls of one command. An array of numbers, because this is on the hot path."""
-
-    ended: int = 0
-    failed: int = 0
-    buckets: list[int] = field(default_factory=lambda: [0] * MAX_BUCKETS)  # of microseconds
-
-    def list_buckets(self) -> Buckets:
-        """Without the empty ones at the end."""
-        last = max((number for number, count in enumerate(self.buckets) if count), default=-1)
-        return tuple(self.buckets[: last + 1])
+EACH: Final = 16  # of many calls that come at once, one in so many is timed: that takes longer than to pass one on
 
 
-class CallMeter:
-    """Calls that were under way when it began to look are counted, but their time is not known."""
+def note_end(call: Call, now: Monotonic, *, has_failed: bool = False) -> None:
+    """A call has ended."""
+    call.command.ended += 1
+    call.command.failed += has_failed
+    if call.began:
+        note_time(call, now)
 
-    def __init__(self) -> None:
-        self.commands: dict[bytes, Metered] = {}
-        self.ended = 0
 
-    def note(self, call: Call, now: Monotonic, *, has_failed: bool = False) -> None:
-        name = call.command.name
-        metered = self.commands.get(name)
-        if metered is None:
-            metered = self.commands[name] = Metered()
-        self.ended += 1
-        metered.ended += 1
-        metered.failed += has_failed
-        if call.began:
-            metered.buckets[find_bucket(int((float(now) - call.began) * 1e6))] += 1
-
-    def forget(self, names: set[bytes]) -> None:
-        """Drop what is known of commands that no worker offers any more."""
-        for name in names:
-            self.commands.pop(name, None)
+def note_time(call: Call, now: Monotonic) -> None:
+    """A call that is timed has ended."""
+    command = call.command
+    if command.buckets is None:
+        command.buckets = [0] * MAX_BUCKETS
+    command.buckets[find_bucket(int((float(now) - call.began) * 1e6))] += 1

@@ -64,7 +64,7 @@ OnOut = Callable[[Peer, bytes, Monotonic], None]  # gets whole frames for a peer
 class OfferedCommand:
     """A name, the workers that offer it, and the calls that wait for one of these."""
 
-    __slots__ = ("gone_since", "heap", "name", "offers", "queue", "stale")
+    __slots__ = ("buckets", "ended", "failed", "gone_since", "heap", "name", "offers", "queue", "stale")
 
     def __init__(self, name: bytes, now: Monotonic) -> None:
         self.name = name
@@ -73,6 +73,15 @@ class OfferedCommand:
         self.stale: set[Peer] = set()  # those in the heap that do not offer it any more
         self.queue: OrderedDict[int, Call] = OrderedDict()
         self.gone_since = now  # if no worker offers it
+        self.ended = 0  # calls, while calls are metered
+        self.failed = 0  # of these
+        self.buckets: list[int] | None = None  # a histogram of the microseconds that a sample of these took
+
+    def list_buckets(self) -> tuple[int, ...]:
+        """The histogram without the empty buckets at its end."""
+        buckets = self.buckets or ()
+        last = max((number for number, count in enumerate(buckets) if count), default=-1)
+        return tuple(buckets[: last + 1])
 
 
 class Call(Struct, eq=False):
@@ -83,7 +92,7 @@ class Call(Struct, eq=False):
     command: OfferedCommand
     flags: int = 0
     deadline: Monotonic = NEVER
-    began: float = 0.0  # when it came, on the monotonic clock; 0 unless calls are metered
+    began: float = 0.0  # when it came, on the monotonic clock; 0 unless it is timed
     peer: Peer | None = None  # the worker, once it has the call
     id: int = 0  # its number there
     slots: int = 1

@@ -4,27 +4,26 @@ An update is made once for all viewers, whatever their number. It shows what the
 milliseconds before the store has it; after a crash every viewer gets everything anew.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
 
-from gandy.core.call_meter import CallMeter
 from gandy.core.foreman import Foreman
-from gandy.core.jobs import ActiveJob
-from gandy.core.model import FINAL_JOB_STATES, Counts
-from gandy.core.records import JobAdded, JobForgotten, Record, list_jobs
+from gandy.core.job_view import JobView
+from gandy.core.records import Record
+from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, take_page
 from gandy.core.spans import Spans
 from gandy.core.standing import Standing
-from gandy.core.views import CommandGlance, CrewUpdate, JobGlance, Totals, WorkerGlance, make_title
+from gandy.core.views import CommandGlance, CrewUpdate, Totals, WorkerGlance
+from gandy.core.withdrawal import Withdrawal
 from gandy.core.workers import KnownWorker
-from gandy.ids import JobId
 from gandy.limits import MAX_GLANCES, MAX_PAGE, MAX_TEXT
 from gandy.moments import LONG_AGO, Monotonic
 
 QUIET_SECONDS: Final = 5.0  # of silence that are usual for a worker: it sends a heartbeat more often
-MANY: Final = 200  # workers or jobs; looking at each of more, in every update, would take a part of the foreman's time
+MANY_WORKERS: Final = 200  # looking at more of them, in every update, would take a part of the foreman's time
 LOOK_PERIOD: Final = 1.0  # seconds between two looks at so many
 
 
@@ -34,76 +33,72 @@ class LiveView:
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
         self._foreman = foreman
         self._standing = standing
-        self._jobs: dict[JobId, ActiveJob] = {job.id: job for job in foreman.reactor.jobs}
-        self._changed: dict[JobId, None] = {}  # in the order in which they changed
-        self._forgotten: list[JobId] = []
+        self._jobs = JobView(foreman.reactor.jobs)
         self._workers: dict[str, WorkerGlance] = {}
         self._commands: dict[str, CommandGlance] = {}
+        self._commands = {glance.name: glance for glance in self._list_commands()}
         self._looked_at = LONG_AGO  # at the workers
-        self._counted_at = LONG_AGO  # the tasks
-        self._counts = Counts()
-        self._meter = foreman.switchboard.meter = CallMeter()
         self._spans = Spans(foreman.reactor.workers, foreman.reactor.clocks.wall_ahead)
         self._totals = Totals()
-        self._trouble = ""
+        self._last: tuple[object, ...] = ()  # what else viewers know
+        foreman.switchboard.output.is_metered = True
 
     def close(self) -> None:
-        self._foreman.switchboard.meter = None
+        self._foreman.switchboard.output.is_metered = False
 
     def on_records(self, records: Sequence[Record]) -> None:
         """These have been committed."""
         self._spans.on_records(records, self._totals)
-        for record in records:
-            if isinstance(record, JobAdded):
-                self._add(record.job)
-            elif isinstance(record, JobForgotten):
-                self._forgotten.append(record.job)
-            self._changed.update(dict.fromkeys(list_jobs(record)))
+        self._jobs.on_records(records)
 
-    def _add(self, job: JobId) -> None:
-        active = self._foreman.reactor.jobs.find(job)
-        if active is not None:  # else it has ended already
-            self._jobs[job] = active
+    def on_withdrawal(self, new: Withdrawal) -> None:
+        """The store could not keep this, and the foreman has taken it back."""
+        self._jobs.on_withdrawal(new)
 
     # Updates
 
     def make_whole(self, now: Monotonic, shared_ahead: float | None) -> CrewUpdate:
         """All that there is to see, for a viewer that has just come."""
-        jobs = islice(self._jobs.values(), MAX_GLANCES)
-        update = self._make(now, shared_ahead)
+        table = self._foreman.reactor.workers
+        workers = (_describe_worker(worker, now) for worker in islice(table, MAX_PAGE))
         return replace(
-            update,
+            self._make(now, shared_ahead),
             is_whole=True,
-            jobs=tuple(map(_describe_job, jobs)),
-            workers=tuple(_describe_worker(worker, now) for worker in islice(self._foreman.reactor.workers, MAX_PAGE)),
+            jobs=self._jobs.list_all(),
+            workers=tuple(take_page(workers, MAX_PAGE, _weigh_worker)),
             commands=tuple(self._list_commands()),
             spans=self._spans.list_running(),
         )
 
     def take(self, now: Monotonic, shared_ahead: float | None) -> CrewUpdate | None:
         """What has changed since the last time; None if nothing has."""
-        jobs = tuple(self._take_jobs())
-        forgotten, self._forgotten = self._forgotten[:MAX_PAGE], self._forgotten[MAX_PAGE:]
+        jobs, forgotten = self._jobs.take()
         workers, left = self._take_workers(now)
-        commands = self._take_commands()
+        commands, gone = self._take_commands()
         spans, skipped = self._spans.take(self._foreman.reactor.clocks.wall_ahead)
-        trouble, self._trouble = self._trouble, self._standing.trouble
-        if not (jobs or forgotten or workers or left or commands or spans or skipped or trouble != self._trouble):
+        before, self._last = self._last, self._list_others()
+        is_same = before == self._last and not skipped
+        if is_same and not any((jobs, forgotten, workers, left, commands, gone, spans)):
             return None
         return replace(
             self._make(now, shared_ahead),
             jobs=jobs,
-            forgotten=tuple(forgotten),
+            forgotten=forgotten,
             workers=workers,
             left=left,
             commands=commands,
+            gone=gone,
             spans=spans,
             skipped=skipped,
         )
 
+    def _list_others(self) -> tuple[object, ...]:
+        """What may change by itself: without a job, a worker or a command."""
+        board, reactor, standing = self._foreman.switchboard, self._foreman.reactor, self._standing
+        return standing.trouble, standing.shards, len(reactor.jobs), board.waiting.count
+
     def _make(self, now: Monotonic, shared_ahead: float | None) -> CrewUpdate:
-        counts = self._count_tasks(now)
-        self._totals.calls = self._meter.ended
+        counts = self._jobs.counts
         return CrewUpdate(
             at=self._foreman.reactor.clocks.stamp(now),
             shard=self._foreman.shard,
@@ -115,64 +110,57 @@ class LiveView:
             totals=replace(self._totals),
             trouble=self._standing.trouble[:MAX_TEXT],
             shared_ahead=shared_ahead,
+            shards=self._standing.shards,
+            foremen=self._standing.foremen,
         )
-
-    def _count_tasks(self, now: Monotonic) -> Counts:
-        """The tasks of all jobs. If there are many jobs, the numbers may be a second old."""
-        jobs = self._foreman.reactor.jobs
-        if len(jobs) <= MANY or now - self._counted_at >= LOOK_PERIOD:
-            self._counted_at = now
-            self._counts = Counts()
-            for job in jobs:
-                self._counts.add(job.tasks.counts)
-        return self._counts
-
-    # Jobs
-
-    def _take_jobs(self) -> Iterator[JobGlance]:
-        """The jobs that changed, as many as fit; the others come with the next update."""
-        for job in list(islice(self._changed, MAX_GLANCES)):
-            del self._changed[job]
-            active = self._jobs.get(job)
-            if active is not None:
-                yield _describe_job(active)
-                if active.state in FINAL_JOB_STATES:
-                    del self._jobs[job]
 
     # Workers
 
     def _take_workers(self, now: Monotonic) -> tuple[tuple[WorkerGlance, ...], tuple[str, ...]]:
-        """The workers that changed, and the ids of those that are not listed any more."""
+        """The workers that changed, as many as fit, and the ids of those that are not listed any more."""
         table = self._foreman.reactor.workers
-        if len(table) > MANY and now - self._looked_at < LOOK_PERIOD:
+        if len(table) > MANY_WORKERS and now - self._looked_at < LOOK_PERIOD:
             return (), ()
         self._looked_at = now
         before = self._workers
-        self._workers = {worker.info.id: _describe_worker(worker, now) for worker in islice(table, MAX_PAGE)}
-        changed = tuple(glance for name, glance in self._workers.items() if glance != before.get(name))
-        return changed, tuple(before.keys() - self._workers.keys())
+        glances = [_describe_worker(worker, now) for worker in islice(table, MAX_PAGE)]
+        changed = take_page((each for each in glances if each != before.get(each.id)), MAX_PAGE, _weigh_worker)
+        self._workers = {each.id: before[each.id] for each in glances if each.id in before}
+        self._workers.update((each.id, each) for each in changed)
+        left = tuple(before.keys() - self._workers.keys())
+        self._follow_attempts(self._workers.keys() - before.keys(), left)
+        return tuple(changed), left
+
+    def _follow_attempts(self, new: Iterable[str], left: Iterable[str]) -> None:
+        for name in new:
+            worker = self._foreman.reactor.workers.find(name)
+            assert worker is not None, "it was just listed"
+            self._spans.on_worker(worker)
+        for name in left:
+            self._spans.on_left(name)
 
     # Commands
 
-    def _take_commands(self) -> tuple[CommandGlance, ...]:
+    def _take_commands(self) -> tuple[tuple[CommandGlance, ...], tuple[str, ...]]:
+        """The commands that changed, and the names of those that are not listed any more."""
         before = self._commands
         self._commands = {glance.name: glance for glance in self._list_commands()}
-        return tuple(glance for name, glance in self._commands.items() if glance != before.get(name))
+        changed = tuple(glance for name, glance in self._commands.items() if glance is not before.get(name))
+        self._totals.calls += sum(_count_new(glance, before.get(glance.name)) for glance in changed)
+        return changed, tuple(before.keys() - self._commands.keys())
 
     def _list_commands(self) -> Iterator[CommandGlance]:
-        offers = self._foreman.switchboard.dispatcher.offers.commands
-        self._meter.forget(self._meter.commands.keys() - offers.keys())
-        for name, command in islice(offers.items(), MAX_GLANCES):
-            metered = self._meter.commands.get(name)
-            glance = CommandGlance(name.decode(errors="replace"), len(command.offers), len(command.queue))
-            if metered is not None:
-                glance = replace(glance, ended=metered.ended, failed=metered.failed, buckets=metered.list_buckets())
-            yield glance
-
-
-def _describe_job(job: ActiveJob) -> JobGlance:
-    counts, priority = job.tasks.counts, job.spec.priority
-    return JobGlance(job.id, make_title(job.spec), job.state, job.held, job.submitted, counts, priority, job.is_open)
+        """Those that are as they were are the same objects as before."""
+        known = self._foreman.switchboard.dispatcher.offers.commands.values()
+        shown = (command for command in known if command.offers or command.queue or command.ended)
+        for command in islice(shown, MAX_GLANCES):
+            name = command.name.decode(errors="replace")
+            now = (name, len(command.offers), len(command.queue), command.ended, command.failed)
+            before = self._commands.get(name)
+            if before is not None and now == (name, before.workers, before.waiting, before.ended, before.failed):
+                yield before
+            else:
+                yield CommandGlance(*now, command.list_buckets())
 
 
 def _describe_worker(worker: KnownWorker, now: Monotonic) -> WorkerGlance:
@@ -193,3 +181,12 @@ def _describe_worker(worker: KnownWorker, now: Monotonic) -> WorkerGlance:
         info.version,
         worker.knows_time,
     )
+
+
+def _weigh_worker(glance: WorkerGlance) -> int:
+    return ROW_BYTES + CHARACTER_BYTES * sum(map(len, (glance.id, glance.name, glance.problem, *glance.tags)))
+
+
+def _count_new(now: CommandGlance, before: CommandGlance | None) -> int:
+    """Calls that have ended since. A command that was not offered for a while is counted anew."""
+    return now.ended if before is None or before.ended > now.ended else now.ended - before.ended

@@ -180,6 +180,14 @@ class Counts(Struct):
         self.cancelled += other.cancelled
         self.assigned += other.assigned
 
+    def subtract(self, other: "Counts") -> None:
+        self.waiting -= other.waiting
+        self.running -= other.running
+        self.finished -= other.finished
+        self.failed -= other.failed
+        self.cancelled -= other.cancelled
+        self.assigned -= other.assigned
+
     @property
     def total(self) -> int:
         return self.waiting + self.running + self.finished + self.failed + self.cancelled + self.assigned

@@ -36,11 +36,12 @@ from gandy.bounds import (
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow, TaskRow
 from gandy.core.shards import ShardNumber
-from gandy.core.views import CrewUpdate, TaskUpdate
+from gandy.core.views import CrewUpdate, FirstTask, TaskUpdate
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import TaskNumber
 from gandy.limits import (
     LAST_INTEGER,
+    LAST_NUMBER,
     MAX_AUDIT_LINE,
     MAX_COMMANDS,
     MAX_FORGOTTEN,
@@ -52,7 +53,6 @@ from gandy.limits import (
     MAX_RETRACTED,
     MAX_SHARDS,
     MAX_TAGS,
-    MAX_TASKS,
     MAX_TEXT,
     MAX_TOKEN_ADDRESSES,
 )
@@ -155,7 +155,7 @@ class WatchCrew(_Request, frozen=True):
     If they are not read fast enough, some are left out, and a whole one follows.
     """
 
-    shard: Count = 0  # of the crew's jobs; 0: that of the foreman that is asked
+    shard: ShardNumber = 0  # of the crew's jobs; 0: that of the foreman that is asked
 
 
 class WatchTasks(_Request, frozen=True):
@@ -167,11 +167,17 @@ class WatchTasks(_Request, frozen=True):
     job: JobNumber
 
 
+class Unwatch(_Request, frozen=True):
+    """Answered with `Done`. The client wants no more events for the request with this number, on this link."""
+
+    number: Annotated[int, Meta(ge=0, le=LAST_NUMBER)]
+
+
 class ReadStates(_Request, frozen=True):
     """Answered with `TaskUpdate`: the states of a job's tasks from one on, as many as fit. No events follow."""
 
     job: JobNumber
-    first: Annotated[TaskNumber, Meta(ge=1, le=MAX_TASKS)] = TaskNumber(1)
+    first: FirstTask = TaskNumber(1)
 
 
 class FindTasks(_Request, frozen=True):
@@ -359,6 +365,7 @@ Request = (
     | WatchTasks
     | ReadStates
     | FindTasks
+    | Unwatch
     | ListTasks
     | ListAttempts
     | CancelJob

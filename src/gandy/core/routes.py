@@ -14,7 +14,7 @@ from gandy.moments import Monotonic
 RETIREMENT: Final = 20.0  # seconds; foremen look at the database every two, and a link that is silent for 15 is cut
 
 
-class Changes(NamedTuple):
+class RouteChanges(NamedTuple):
     """What a directory changes: shards that were unknown, and shards that have another owner."""
 
     opened: tuple[int, ...] = ()
@@ -36,7 +36,7 @@ class Routes:
     def __contains__(self, shard: int) -> bool:
         return shard in self._places
 
-    def on_directory(self, directory: Directory, *, is_linked: bool = True) -> Changes:
+    def on_directory(self, directory: Directory, *, is_linked: bool = True) -> RouteChanges:
         """A foreman says where the shards are. `is_linked`: over a link for its shard `here`, which stays up.
 
         A link over which its own shard is named with a lower epoch than the highest known is among the moved ones.
@@ -52,7 +52,7 @@ class Routes:
         for shard, place in found.items():
             if shard in opened or place.epoch >= self._places[shard].epoch:
                 self._places[shard] = place
-        return Changes(opened, moved)
+        return RouteChanges(opened, moved)
 
     def _is_moved(self, place: ShardPlace, is_here: bool) -> bool:
         known = self._places.get(place.shard)

@@ -88,6 +88,11 @@ def expand_states(found: RecoveredJob) -> bytes:
     return bytes(states)
 
 
+def cut_states(states: bytes, first: TaskNumber, most: int) -> tuple[int, bytes]:
+    """How many tasks there are, and the states of some of them. See `StoredJobs.read_states`."""
+    return len(states), states[first - 1 : first - 1 + most]
+
+
 class Recovered(Struct, frozen=True):
     """All that a foreman must know when it starts again."""
 
@@ -132,8 +137,8 @@ class StoredJobs(Protocol):
     async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
         """Those of the tasks that exist. Their numbers ascend."""
 
-    async def read_states(self, job: JobId) -> bytes | None:
-        """The states of all tasks of a job, a byte each, in the order of their numbers. None: there is no such job."""
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
+        """How many tasks a job has, and the states of up to so many from one on, a byte each. None: no such job."""
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         """Tasks above `after` that have ended for good, with their results, which all other lists leave out."""

@@ -24,6 +24,7 @@ class Standing(Struct, eq=False):
     unreadable: set[JobId] = field(default_factory=set)  # jobs that were set aside at the start
     listening: list[str] = field(default_factory=list)
     foremen: int = 1  # of the crew that are there
+    shards: tuple[int, ...] = ()  # of the crew's jobs; none if this foreman has all of them
     insecure_doors: list[str] = field(default_factory=list)  # of these, the ones without keys
 
     def note_trouble(self, error: StoreError) -> None:

@@ -24,7 +24,7 @@ from gandy.core.requests import (
     RevokeKey,
 )
 from gandy.core.rows import StoredJobs
-from gandy.ids import JobId
+from gandy.ids import JobId, TaskNumber
 
 T = TypeVar("T")
 
@@ -79,12 +79,21 @@ class Follow(Struct, frozen=True):
     results: bool
 
 
-class View(Struct, frozen=True):
-    """Send the client updates from now on: about this shard, or about the tasks of a job. The result is the first one;
-    None if the job is not in memory. Raises: Refusal.
+class Show(Struct, frozen=True):
+    """Answer a viewer when it is its turn: with all that there is to see of this shard, or of the tasks of a job.
+
+    What changes follows as events, except after the states of some tasks, from `first` on. The result is False if the
+    job is not in memory, and then the client has no answer yet. Raises: Refusal.
     """
 
     job: JobId | None
+    first: TaskNumber | None = None
+
+
+class Unfollow(Struct, frozen=True):
+    """Send the client no more events for its request with this number."""
+
+    seq: int
 
 
 class CompareClocks(Struct, frozen=True):
@@ -143,7 +152,8 @@ OwnStep = (
     | Ask
     | Note
     | Follow
-    | View
+    | Show
+    | Unfollow
     | CompareClocks
     | DrawIdentity
     | KeepArguments

@@ -8,7 +8,7 @@ from struct import Struct as Layout
 from typing import Final
 
 from gandy.core.call_dispatch import CallDispatcher
-from gandy.core.call_meter import CallMeter
+from gandy.core.call_meter import EACH, note_end, note_time
 from gandy.core.call_output import CallOutput
 from gandy.core.calls import Call, OnOut, Peer
 from gandy.core.waiting import WaitingCalls
@@ -60,7 +60,6 @@ class Switchboard:
         self.touched = self.output.touched
         self.waiting = WaitingCalls(max_queued, max_bytes)
         self.dispatcher = CallDispatcher(now, self.output, self.waiting)
-        self.meter: CallMeter | None = None  # while viewers look
         self._peers = 0
 
     def add_peer(self, on_out: OnOut | None = None) -> Peer:
@@ -72,7 +71,7 @@ class Switchboard:
         assign, offers = self.dispatcher.assign, self.dispatcher.offers
         end, calls, commands, find_worker = len(data), client.calls, offers.commands, offers.find_worker
         frames, begin, receiver = bytearray(), at, None
-        began = float(self.now) if self.meter is not None else 0.0
+        began, first = float(self.now) if self.output.is_metered else 0.0, at
         while (body := at + _HEAD) < end:
             head, seq, age_ms, size = _unpack_plain(data, at)
             stop, name_end = body + size, body + 1 + data[body]
@@ -88,7 +87,7 @@ class Switchboard:
                     self._pass_on(receiver, frames[begin:at])
                 begin, receiver = at, peer
             call = calls[seq] = Call(client, seq, command)
-            if began:
+            if began and (at == first or not seq % EACH):
                 call.began = began
             _pack_number(frames, at + _SEQ_AT, assign(call, peer))
             at = stop
@@ -98,7 +97,7 @@ class Switchboard:
 
     def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
         """The same for plain results."""
-        end, serves, meter = len(data), peer.serves, self.meter
+        end, serves, is_metered = len(data), peer.serves, self.output.is_metered
         frames, begin, receiver = bytearray(), at, None
         while (body := at + _HEAD) <= end:
             head, number, padding, size = _unpack_plain(data, at)
@@ -117,8 +116,10 @@ class Switchboard:
             seq = call.client_id
             del serves[number], client.calls[seq]
             peer.slots.by_calls -= call.slots
-            if meter is not None:
-                meter.note(call, self.now)
+            if is_metered:
+                call.command.ended += 1
+                if call.began:
+                    note_time(call, self.now)
             _pack_number(frames, at + _SEQ_AT, seq)
             at = stop
         if receiver is not None:
@@ -155,7 +156,7 @@ class Switchboard:
             if flags & AT:
                 read_time(payload, end)
         call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else NEVER)
-        if self.meter is not None:
+        if self.output.is_metered:
             call.began = float(now)
         if flags & CAST and not flags & MORE:
             call.client = None
@@ -185,8 +186,8 @@ class Switchboard:
             out.append(_pack(MAGIC, RESULT, flags, call.client_id, 0, len(payload)))
             out.append(payload)
         if flags & LAST:
-            if self.meter is not None:
-                self.meter.note(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
+            if self.output.is_metered:
+                note_end(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
             del peer.serves[seq]
             peer.slots.by_calls -= call.slots
             if client is not None:

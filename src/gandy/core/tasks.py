@@ -74,9 +74,9 @@ class TaskTable:
     def state(self, task: TaskNumber) -> TaskState:
         return TaskState(self._states[task])
 
-    def copy_states(self) -> bytes:
-        """The states of all tasks, a byte each."""
-        return bytes(memoryview(self._states)[1:])
+    def copy_states(self, first: TaskNumber, most: int) -> bytes:
+        """The states of so many tasks from one on, a byte each; fewer, if there are no more."""
+        return bytes(memoryview(self._states)[first : first + most])
 
     def attempts(self, task: TaskNumber) -> int:
         count = self._attempts[task]

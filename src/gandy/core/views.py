@@ -1,7 +1,7 @@
 """What a foreman sends to viewers of its jobs and workers: rows at a glance, and what has changed since the last ones.
 
 A viewer gets everything once, and then only changes. An update is made once for all viewers: see `core.live_view` and
-`core.task_view`.
+`core.task_view`. Decides nothing.
 """
 
 from typing import Annotated, Final
@@ -20,16 +20,20 @@ from gandy.bounds import (
     TaskIndex,
     Text,
     WallMoment,
+    escape_controls,
 )
 from gandy.core.model import Counts, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow
+from gandy.core.shards import ShardNumber
 from gandy.ids import TaskNumber
 from gandy.limits import (
     MAX_BUCKETS,
     MAX_GLANCES,
     MAX_PAGE,
     MAX_RUNS,
+    MAX_SHARDS,
     MAX_STATES_BYTES,
+    MAX_TASKS,
     MAX_TITLE,
 )
 
@@ -84,14 +88,14 @@ class WorkerGlance(Struct, frozen=True, array_like=True):
 
 
 class CommandGlance(Struct, frozen=True, array_like=True):
-    """A command that workers offer. Numbers of calls count since the first viewer came."""
+    """A command that workers offer. Numbers of calls grow while viewers look."""
 
     name: Text
     workers: Count
     waiting: Count
     ended: Count = 0
     failed: Count = 0  # of these
-    buckets: Buckets = ()  # of microseconds from the call to its answer: how many calls each bucket has
+    buckets: Buckets = ()  # of a sample of these, by microseconds from the call to its answer: how many each bucket has
 
 
 class Span(Struct, frozen=True, array_like=True):
@@ -108,7 +112,7 @@ class Span(Struct, frozen=True, array_like=True):
 
 
 class Totals(Struct, array_like=True):
-    """What has happened since the first viewer came. If a number falls, the foreman began to count anew."""
+    """What has happened since a viewer came to a shard that had none. If a number falls, it began to count anew."""
 
     finished: Count = 0  # tasks
     failed: Count = 0
@@ -131,17 +135,21 @@ class CrewUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     totals: Totals
     trouble: Text = ""  # of the store
     shared_ahead: Moment | None = None  # how far the shared clock is ahead of the foreman's wall clock, if it knows
+    shards: Annotated[tuple[ShardNumber, ...], Meta(max_length=MAX_SHARDS)] = ()  # that there are; none: only this one
+    foremen: Count = 1  # of the crew
     is_whole: bool = False
     jobs: Annotated[tuple[JobGlance, ...], Meta(max_length=MAX_GLANCES)] = ()
     forgotten: Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_PAGE)] = ()
     workers: Annotated[tuple[WorkerGlance, ...], Meta(max_length=MAX_PAGE)] = ()
     left: Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)] = ()  # ids of workers that are not listed any more
     commands: Annotated[tuple[CommandGlance, ...], Meta(max_length=MAX_GLANCES)] = ()
+    gone: Annotated[tuple[Text, ...], Meta(max_length=MAX_GLANCES)] = ()  # commands that are not listed any more
     spans: Annotated[tuple[Span, ...], Meta(max_length=MAX_PAGE)] = ()
     skipped: Count = 0  # attempts that ended and are not among the spans, because there were so many
 
 
-TaskRun = tuple[TaskIndex, TaskIndex, TaskState]  # the first and the last of tasks that are in one state now
+FirstTask = Annotated[TaskNumber, Meta(ge=1, le=MAX_TASKS)]
+TaskRun = tuple[FirstTask, TaskIndex, TaskState]  # the first and the last of tasks that are in one state now
 
 
 class TaskUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -153,7 +161,7 @@ class TaskUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     job: JobNumber
     tasks: TaskIndex  # that the job has now
     is_whole: bool = False
-    first: TaskIndex = TaskNumber(1)  # the task of the first of `states`
+    first: FirstTask = TaskNumber(1)  # the task of the first of `states`
     states: States = b""  # a byte for each task, compressed with zlib
     runs: Annotated[tuple[TaskRun, ...], Meta(max_length=MAX_RUNS)] = ()
     is_final: bool = False  # the job has ended: no more updates follow
@@ -161,8 +169,9 @@ class TaskUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
 
 def make_title(spec: JobSpec) -> str:
     """The name of a job, or the beginning of its command, on one line."""
-    words = spec.command[:MAX_TITLE] if isinstance(spec.command, str) else " ".join(spec.command[:MAX_TITLE])
-    title = " ".join((spec.name or words)[: 4 * MAX_TITLE].split())
+    words = (spec.command,) if isinstance(spec.command, str) else spec.command[:MAX_TITLE]
+    text = spec.name or " ".join(word[: 2 * MAX_TITLE] for word in words)
+    title = escape_controls(" ".join(text[: 2 * MAX_TITLE].split()))
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 
 

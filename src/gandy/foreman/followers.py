@@ -65,6 +65,11 @@ class Followers:
         if self._watchers:
             self._send_changes(batch.records)
 
+    def unfollow(self, token: Token) -> None:
+        """The client wants no more events."""
+        self._watchers.forget_token(token)
+        self._listeners.forget_token(token)
+
     def on_gone(self, link: Link) -> None:
         self._watchers.forget_link(link)
         self._listeners.forget_link(link)

@@ -326,6 +326,7 @@ class Hosting:
         """Say to all workers where shards and foremen are, if that has changed."""
         for here, each in self.hosted.items():
             each.server.standing.foremen = len(list_present(self.view))
+            each.server.standing.shards = tuple(sorted(lease.shard for lease in self.view.leases))
             if self._directories.get(here) != self._make_directories(here):
                 self._tell(here, each.server)
 

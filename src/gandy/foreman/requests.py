@@ -25,7 +25,6 @@ from gandy.foreman.messenger import Messenger
 from gandy.foreman.questions import ANSWERS, Questions
 from gandy.foreman.request_queue import OpenRequest, RequestQueue
 from gandy.foreman.shard import ServedShard
-from gandy.foreman.subscriptions import Token
 from gandy.foreman.viewers import Viewers
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
@@ -60,7 +59,7 @@ class Requests:
         self._messenger = Messenger(foreman.links)
         shard.connect(self._messenger)
         self._followers = Followers(committer, self._messenger)
-        self._viewers = Viewers(foreman, committer.standing, clock, self._messenger)
+        self.viewers = Viewers(foreman, committer.standing, clock, self._messenger)
         self._questions = Questions(self._messenger)
         self.key_requests = KeyRequests(foreman, keys, audit)
         self.should_stop = asyncio.Event()
@@ -82,10 +81,11 @@ class Requests:
 
     def on_commit(self, batch: Batch) -> None:
         self._followers.on_commit(batch)
-        self._viewers.on_records(batch.records)
+        self.viewers.on_records(batch.records)
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         self._answers.intake.on_withdrawal(new)
+        self.viewers.on_withdrawal(new)
         for job in sorted(new.jobs - new.earlier.keys()):  # which the audit calls submitted
             self._audit.note("could not keep a job", OWNER, job=job)
         for job, earlier in sorted(new.earlier.items()):
@@ -98,7 +98,7 @@ class Requests:
             queue.cancel()
         self._questions.on_gone(link)
         self._followers.on_gone(link)
-        self._viewers.on_gone(link)
+        self.viewers.on_gone(link)
         self._shard.on_gone(link)
         self._committer.decide(list(self._answers.intake.on_gone(link, self._clock.now())))
 
@@ -109,7 +109,7 @@ class Requests:
     async def close(self) -> None:
         self._shard.close()
         await self._followers.close()
-        self._viewers.close()
+        self.viewers.close()
         for queue in self._queues.values():
             queue.cancel()
         for task in list(self._tasks):
@@ -168,8 +168,8 @@ class Requests:
                 return await self._questions.ask(questions, seconds)
             case steps.Note(what, about):
                 self._audit.note(what, get_port(request.link).peer, **about)
-            case steps.Follow() | steps.View():
-                return await self._subscribe(step, (request.link, request.message.seq))
+            case steps.Follow() | steps.Show() | steps.Unfollow():
+                return await self._subscribe(step, request)
             case steps.CompareClocks():
                 return self._clock.get_shared_ahead()
             case steps.DrawIdentity():
@@ -184,14 +184,18 @@ class Requests:
                 assert_never(step)
         return None
 
-    async def _subscribe(self, step: steps.Follow | steps.View, token: Token) -> Any:
-        """The first answer; events follow. Raises: Refusal, StoreError."""
+    async def _subscribe(self, step: steps.Follow | steps.Show | steps.Unfollow, request: OpenRequest) -> Any:
+        """The result of a step about events. Raises: Refusal, StoreError."""
         match step:
-            case steps.View(viewed):
-                return self._viewers.watch(viewed, token)
+            case steps.Show(viewed, first):
+                return await self.viewers.show(viewed, first, request)
             case steps.Follow(job, results):
                 follow = self._followers.listen if results else self._followers.watch
-                return await follow(job, token)
+                return await follow(job, (request.link, request.message.seq))
+            case steps.Unfollow(seq):
+                for followed in (self._followers, self.viewers):
+                    followed.unfollow((request.link, seq))
+        return None
 
     async def _ask_crew(self, step: steps.CrewStep, request: OpenRequest) -> Any:
         """The result of a step that other shards have a part in. Raises: Refusal, StoreError."""

@@ -43,6 +43,10 @@ class Subscriptions:
         if not tokens:
             self._tokens.pop(job, None)
 
+    def forget_token(self, token: Token) -> None:
+        for job in [job for job, tokens in self._tokens.items() if token in tokens]:
+            self.discard(job, token)
+
     def forget_job(self, job: JobId) -> None:
         for token in self[job]:
             self.discard(job, token)

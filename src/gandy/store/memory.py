@@ -18,7 +18,17 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, expand_states, take_page, weigh_job, weigh_task
+from gandy.core.rows import (
+    JobRow,
+    Recovered,
+    RecoveredJob,
+    TaskRow,
+    cut_states,
+    expand_states,
+    take_page,
+    weigh_job,
+    weigh_task,
+)
 from gandy.core.shards import NO_SHARD
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
@@ -163,9 +173,9 @@ class MemoryStore:
         rows = (found.get_row(task) for task in tasks if 1 <= task <= found.spec.tasks)
         return take_page(rows, len(tasks), weigh_task)
 
-    async def read_states(self, job: JobId) -> bytes | None:
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
         found = self._jobs.get(job)
-        return None if found is None else expand_states(found.recover())
+        return None if found is None else cut_states(expand_states(found.recover()), first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         rows = await self.list_tasks(job, FINAL_STATES, limit, after)

@@ -142,8 +142,8 @@ class SqliteStore:
     async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
         return await self._reader.read(read.find_tasks, job, tasks)
 
-    async def read_states(self, job: JobId) -> bytes | None:
-        return await self._reader.read(read.read_states, job)
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
+        return await self._reader.read(read.read_states, job, first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._reader.read(read.list_results, job, limit, after)

@@ -14,7 +14,7 @@ from msgspec.structs import astuple, replace
 
 from gandy.bounds import BROKEN, describe
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Cause, Counts, Ending, Input, JobState, TaskState
-from gandy.core.rows import ROW_BYTES, JobRow, RecoveredJob, TaskRow, find_runs, take_page, weigh_task
+from gandy.core.rows import ROW_BYTES, JobRow, RecoveredJob, TaskRow, cut_states, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
 from gandy.store.specs import read_spec, unreadable_spec
@@ -214,7 +214,7 @@ def find_tasks(db: sqlite3.Connection, job: JobId, tasks: Sequence[TaskNumber]) 
         )
 
 
-def read_states(db: sqlite3.Connection, job: JobId) -> bytes | None:
+def read_states(db: sqlite3.Connection, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
     with _snapshot(db):
         found = db.execute(GET_FRESH, (job,)).fetchone()
         if found is None:
@@ -223,7 +223,7 @@ def read_states(db: sqlite3.Connection, job: JobId) -> bytes | None:
         states = bytearray([fresh]) * count
         for task, state in db.execute(READ_STATES, (job,)):
             states[task - 1] = state
-        return bytes(states)
+        return cut_states(bytes(states), first, most)
 
 
 def list_results(db: sqlite3.Connection, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:

@@ -100,8 +100,12 @@ def view_tasks(job: int) -> RowView[TaskRow]:
     return RowView(TASK_HEADERS, task_to_cells, lambda row: task_to_json(job, row), lambda row: row.task)
 
 
-def view_workers() -> RowView[WorkerRow]:
-    return RowView(WORKER_HEADERS, worker_to_cells, asdict, lambda row: row.name)
+def view_workers(rows: Iterable[WorkerRow]) -> RowView[WorkerRow]:
+    """A table has their versions only if these differ."""
+    is_mixed = len({row.version for row in rows if row.version}) > 1
+    headers = (*WORKER_HEADERS[:-1], "version", WORKER_HEADERS[-1]) if is_mixed else WORKER_HEADERS
+    to_cells = _worker_to_cells_with_version if is_mixed else worker_to_cells
+    return RowView(headers, to_cells, asdict, lambda row: row.name)
 
 
 def view_foremen() -> RowView[ForemanRow]:
@@ -207,6 +211,11 @@ def worker_to_cells(row: WorkerRow) -> Sequence[str]:
     silence = f"{format_seconds(row.silent_seconds)} ago"
     tags, commands = ", ".join(row.tags), ", ".join(row.commands)
     return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
+
+
+def _worker_to_cells_with_version(row: WorkerRow) -> Sequence[str]:
+    *cells, name = worker_to_cells(row)
+    return *cells, row.version, name
 
 
 def foreman_to_cells(row: ForemanRow) -> Sequence[str]:

@@ -1,14 +1,14 @@
 """Places attempts side by side: each span of a worker gets a lane in which nothing else runs meanwhile. Pure."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from gandy.core.views import Span
+from gandy.limits import MAX_LANES
 
-MAX_LANES: Final = 1_024  # of one worker; more slots than a person looks at one by one
 KEPT_SPANS: Final = 20_000  # of all workers, the newest: several minutes of a busy crew
 OVERLAP: Final = 0.005  # seconds by which clocks of workers and foreman may disagree about a slot that changes hands
 
@@ -28,40 +28,57 @@ class Lanes:
     def __init__(self) -> None:
         self._ends: dict[str, list[float]] = {}  # by worker: until when each lane is taken
         self._running: dict[Key, PlacedSpan] = {}
+        self._shards: dict[Key, int] = {}  # of these
         self._ended: deque[PlacedSpan] = deque(maxlen=KEPT_SPANS)
 
     def __iter__(self) -> Iterator[PlacedSpan]:
         yield from self._ended
         yield from self._running.values()
 
-    def place(self, span: Span) -> PlacedSpan:
+    def place(self, span: Span, shard: int) -> PlacedSpan:
         """Place a span that begins or ends now."""
-        key = (span.job, span.task, span.attempt)
-        before = self._running.pop(key, None)
-        lane = self._find_lane(span) if before is None else before.lane
-        placed = PlacedSpan(span, lane)
-        ends = self._ends[span.worker]
+        key = _get_key(span)
+        before = self._take(key)
+        is_same = before is not None and before.span.worker == span.worker
+        placed = PlacedSpan(span, before.lane if before is not None and is_same else self._find_lane(span))
         if span.ended is None:
-            self._running[key] = placed
-            ends[lane] = float("inf")
+            self._running[key], self._shards[key] = placed, shard
         else:
             self._ended.append(placed)
-            ends[lane] = float(span.ended)
+        self._set_end(placed, float("inf") if span.ended is None else float(span.ended))
         return placed
+
+    def _take(self, key: Key) -> PlacedSpan | None:
+        """What ran under this key, whose lane is free now."""
+        placed = self._running.pop(key, None)
+        if placed is not None:
+            del self._shards[key]
+            self._set_end(placed, 0.0)
+        return placed
+
+    def _set_end(self, placed: PlacedSpan, end: float) -> None:
+        ends = self._ends.setdefault(placed.span.worker, [])
+        ends.extend([0.0] * (placed.lane + 1 - len(ends)))  # its worker may have been away
+        ends[placed.lane] = end
 
     def _find_lane(self, span: Span) -> int:
         """The first lane that is free when the span begins; if all are taken, the last."""
-        ends = self._ends.setdefault(span.worker, [])
+        ends = self._ends.get(span.worker, [])
         for lane, end in enumerate(ends):
             if end <= float(span.began) + OVERLAP:
                 return lane
-        if len(ends) < MAX_LANES:
-            ends.append(0.0)
-        return len(ends) - 1
+        return min(len(ends), MAX_LANES - 1)
 
-    def restart(self, workers: frozenset[str], running: frozenset[Key]) -> None:
-        """A foreman sent everything anew. Attempts that run no more, and workers that are gone, are forgotten."""
-        for key in self._running.keys() - running:
-            placed = self._running.pop(key)
-            self._ends[placed.span.worker][placed.lane] = 0.0
-        self._ends = {worker: ends for worker, ends in self._ends.items() if worker in workers}
+    def restart(self, shard: int, spans: Iterable[Span]) -> None:
+        """A shard sent everything anew. Its attempts that do not run any more are forgotten."""
+        running = {_get_key(span) for span in spans}
+        for key in [key for key, its in self._shards.items() if its == shard and key not in running]:
+            self._take(key)
+
+    def drop_worker(self, worker: str) -> None:
+        """It is gone. What ran there, and has not ended, keeps its lane."""
+        self._ends.pop(worker, None)
+
+
+def _get_key(span: Span) -> Key:
+    return span.job, span.task, span.attempt

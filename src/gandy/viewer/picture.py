@@ -16,9 +16,10 @@ from gandy.core.views import CommandGlance, CrewUpdate, JobGlance, Totals, Worke
 from gandy.ids import JobId
 from gandy.viewer.histograms import add_buckets
 from gandy.viewer.lanes import Lanes, PlacedSpan
-from gandy.viewer.series import Point, Rate, Series
+from gandy.viewer.series import RATE_SECONDS, Point, Rate, Series
 
 KEPT_JOBS: Final = 2_000  # as many final ones stay in the picture; the list of jobs has all
+KEPT_CHANGES: Final = 20_000  # spans that a program has not taken; if there are more, it must look at everything anew
 
 
 class Changes(Struct):
@@ -30,7 +31,7 @@ class Changes(Struct):
     commands: set[str] = field(default_factory=set)
     spans: list[PlacedSpan] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
-    is_new: bool = False  # a shard sent everything anew: what is not here is gone
+    is_new: bool = False  # so much has changed that everything must be looked at anew
 
 
 class Rates:
@@ -64,48 +65,78 @@ class Picture:
         self.skipped = 0  # attempts that ended and are in no lane
         self._workers: dict[int, dict[str, WorkerGlance]] = {}  # by shard
         self._commands: dict[int, dict[str, CommandGlance]] = {}
-        self._running: dict[int, frozenset[tuple[int, int, int]]] = {}
         self._changes = Changes()
 
     # What changes
 
     def apply(self, update: CrewUpdate, now: float) -> None:
         before = self.shards.get(update.shard)
+        if not self.shards:
+            self.rates.note(self.totals, now)
         self._count(None if before is None else before.totals, update.totals)
         self.shards[update.shard] = update
         if update.is_whole:
             self._begin_anew(update)
         self._apply_jobs(update, now)
-        workers = self._workers.setdefault(update.shard, {})
-        workers.update((glance.id, glance) for glance in update.workers)
-        for name in update.left:
-            workers.pop(name, None)
-        self._commands.setdefault(update.shard, {}).update((glance.name, glance) for glance in update.commands)
-        for glance in update.commands:
-            self.rates.commands.setdefault(glance.name, Rate()).note(now, self._merge_command(glance.name).ended)
-        self._changes.workers.update(glance.id for glance in update.workers)
-        self._changes.workers.update(update.left)
-        self._changes.commands.update(glance.name for glance in update.commands)
-        self._changes.spans += [self.lanes.place(span) for span in update.spans]
-        self.skipped += update.skipped
+        self._apply_workers(update)
+        self._apply_commands(update, now)
+        self._apply_spans(update)
 
     def _begin_anew(self, update: CrewUpdate) -> None:
         """What a shard knew before, and does not know now, is gone."""
-        self._workers[update.shard] = {}
-        self._commands[update.shard] = {}
+        here = {glance.id for glance in update.workers}
+        self._drop_workers(update.shard, self._workers.get(update.shard, {}).keys() - here)
+        self._drop_commands(update.shard, [*self._commands.get(update.shard, ())])
         self._changes.is_new = True
         current = {glance.job for glance in update.jobs}
         for job, glance in self.jobs.items():
             is_here = self._shard_of.get(job, update.shard) == update.shard
             if is_here and job not in current and glance.state not in FINAL_JOB_STATES:
                 self.unsure.add(job)
-        self._running[update.shard] = frozenset((span.job, span.task, span.attempt) for span in update.spans)
-        workers = frozenset(glance.id for glance in update.workers)
-        self.lanes.restart(workers, frozenset().union(*self._running.values()))
+        self.lanes.restart(update.shard, update.spans)
+
+    def _apply_workers(self, update: CrewUpdate) -> None:
+        self._workers.setdefault(update.shard, {}).update((glance.id, glance) for glance in update.workers)
+        self._changes.workers.update(glance.id for glance in update.workers)
+        self._drop_workers(update.shard, update.left)
+
+    def _drop_workers(self, shard: int, names: Iterable[str]) -> None:
+        for name in names:
+            self._workers[shard].pop(name, None)
+            self._changes.workers.add(name)
+            if not any(name in workers for workers in self._workers.values()):
+                self.lanes.drop_worker(name)
+
+    def _apply_commands(self, update: CrewUpdate, now: float) -> None:
+        self._commands.setdefault(update.shard, {}).update((glance.name, glance) for glance in update.commands)
+        for glance in update.commands:
+            self.rates.commands.setdefault(glance.name, Rate()).note(now, self._merge_command(glance.name).ended)
+        self._changes.commands.update(glance.name for glance in update.commands)
+        self._drop_commands(update.shard, update.gone)
+
+    def _drop_commands(self, shard: int, names: Iterable[str]) -> None:
+        for name in names:
+            self._commands[shard].pop(name, None)
+            self._changes.commands.add(name)
+            if not any(name in commands for commands in self._commands.values()):
+                self.rates.commands.pop(name, None)
+
+    def _apply_spans(self, update: CrewUpdate) -> None:
+        """In the order in which they began: so they need the fewest lanes."""
+        spans = sorted(update.spans, key=lambda span: span.began)
+        self._changes.spans += [self.lanes.place(span, update.shard) for span in spans]
+        if len(self._changes.spans) > KEPT_CHANGES:
+            self._changes.spans.clear()
+            self._changes.is_new = True
+        self.skipped += update.skipped
 
     def _apply_jobs(self, update: CrewUpdate, now: float) -> None:
         for glance in update.jobs:
             self._shard_of[glance.job] = update.shard
+            age = max(0.0, float(update.at) - float(glance.submitted))
+            if glance.job not in self.rates.jobs and age < RATE_SECONDS:  # it began at zero, a moment ago
+                self.rates.jobs[glance.job] = Rate()
+                self.rates.jobs[glance.job].note(now - age, 0)
             self.note_job(glance, now)
         for job in update.forgotten:
             self.on_forgotten(job)
@@ -147,7 +178,10 @@ class Picture:
     def on_lost(self, shards: Iterable[int]) -> None:
         """These shards do not exist any more."""
         for shard in shards:
-            for table in (self.shards, self._workers, self._commands, self._running):
+            self._drop_workers(shard, [*self._workers.get(shard, ())])
+            self._drop_commands(shard, [*self._commands.get(shard, ())])
+            self.lanes.restart(shard, ())
+            for table in (self.shards, self._workers, self._commands):
                 table.pop(shard, None)
             self._changes.is_new = True
 
@@ -206,7 +240,7 @@ class Picture:
 
     def list_commands(self) -> list[CommandGlance]:
         names = {name for commands in self._commands.values() for name in commands}
-        return [command for name in sorted(names) if (command := self._merge_command(name)).workers or command.ended]
+        return [self._merge_command(name) for name in sorted(names)]
 
     def find_command(self, name: str) -> CommandGlance | None:
         return self._merge_command(name) if any(name in commands for commands in self._commands.values()) else None

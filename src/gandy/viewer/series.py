@@ -37,14 +37,20 @@ class Rate:
             self._first = None
         self._first = self._first or (now, total)
         self._seen.append((now, total))
-        while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
-            self._seen.popleft()
+        self._drop(now)
 
     def per_second(self, now: float) -> float:
+        """Over the last seconds, or since it was first noted."""
         if not self._seen:
             return 0.0
+        self._drop(now)
         (began, before), (_, total) = self._seen[0], self._seen[-1]
-        return (total - before) / max(now - began, PERIOD)
+        return (total - before) / max(min(now - began, RATE_SECONDS), PERIOD)
+
+    def _drop(self, now: float) -> None:
+        """Keep one number from before the time that is measured: it was the same until the next."""
+        while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
+            self._seen.popleft()
 
     @property
     def growth(self) -> int:

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import islice
+from typing import Final
 
 from msgspec import Struct
 
 from gandy.core.model import JobState
+from gandy.core.views import WorkerGlance
 from gandy.viewer.picture import Picture
+
+MANY: Final = 50  # workers, and jobs, that are named: a longer list helps no person
 
 
 class Severity(StrEnum):
@@ -24,7 +29,7 @@ class Trouble(Struct, frozen=True):
 
 
 def list_trouble(picture: Picture) -> list[Trouble]:
-    found = [*_about_stores(picture), *_about_workers(picture), *_about_jobs(picture)]
+    found = [*_about_stores(picture), *_about_workers(picture), *islice(_about_jobs(picture), MANY)]
     return sorted(found, key=lambda trouble: trouble.severity is not Severity.BAD)
 
 
@@ -35,20 +40,23 @@ def _about_stores(picture: Picture) -> Iterator[Trouble]:
 
 def _about_workers(picture: Picture) -> Iterator[Trouble]:
     workers = list(picture.list_workers())
-    for worker in workers:
-        if not worker.connected:
-            yield Trouble("worker", Severity.BAD, f"Worker {worker.name} is away.", worker.id)
-        elif worker.silent_seconds:
-            text = f"Worker {worker.name} has been silent for {worker.silent_seconds:.0f} s."
-            yield Trouble("worker", Severity.WARNING, text, worker.id)
-        if worker.problem:
-            yield Trouble("worker", Severity.WARNING, f"Worker {worker.name}: {worker.problem}", worker.id)
+    yield from islice((trouble for worker in workers for trouble in _about_worker(worker)), MANY)
     if picture.shards and picture.count("waiting") and not any(worker.connected for worker in workers):
         text = "Tasks wait, and no worker is connected: start one with 'gandy worker run'."
         yield Trouble("worker", Severity.BAD, text)
     versions = sorted({worker.version for worker in workers if worker.version})
     if len(versions) > 1:
         yield Trouble("worker", Severity.WARNING, f"Workers have different versions of gandy: {', '.join(versions)}.")
+
+
+def _about_worker(worker: WorkerGlance) -> Iterator[Trouble]:
+    if not worker.connected:
+        yield Trouble("worker", Severity.BAD, f"Worker {worker.name} is away.", worker.id)
+    elif worker.silent_seconds:
+        text = f"Worker {worker.name} has been silent for {worker.silent_seconds:.0f} s."
+        yield Trouble("worker", Severity.WARNING, text, worker.id)
+    if worker.problem:
+        yield Trouble("worker", Severity.WARNING, f"Worker {worker.name}: {worker.problem}", worker.id)
 
 
 def _about_jobs(picture: Picture) -> Iterator[Trouble]:

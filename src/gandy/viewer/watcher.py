@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Final
 
 from gandy.client.aio import AsyncClient
@@ -11,8 +11,9 @@ from gandy.client.repeats import refusal_pauses, return_pauses
 from gandy.clocks import read_wall
 from gandy.core.requests import FindTasks, JobList, ListJobs, ReadStates, TaskList, WatchCrew, WatchTasks
 from gandy.core.rows import TaskRow
+from gandy.core.shards import NO_SHARD
 from gandy.core.views import CrewUpdate, TaskUpdate, glance_at
-from gandy.errors import GandyError, JobMoved, JobNotFound, LinkError
+from gandy.errors import GandyError, JobMoved, JobNotFound
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_STATES
 from gandy.viewer.picture import Picture
@@ -21,105 +22,118 @@ from gandy.viewer.states import TaskStates
 
 log = logging.getLogger("gandy.viewer")
 
-LOOK_PERIOD: Final = 2.0  # seconds between two looks at which shards there are
 RECENT_JOBS: Final = 200  # that have ended, and are shown all the same
-LOOKING: Final = -1  # the number under which the look for shards notes its problem
 UNSURE_JOBS: Final = 20  # that are looked up each second
+QUIET_TRIES: Final = 5  # that may fail before users are told: a shard moves within a second or two
 
 
 class CrewWatcher:
-    """`run` keeps `picture` current. `problem` says why it is not, if the crew cannot be reached."""
+    """`run` keeps `picture` current. `problem` says why it is not, if a part of the crew cannot be reached."""
 
     def __init__(self, client: AsyncClient, on_change: Callable[[], None] = lambda: None) -> None:
         self.picture = Picture()
-        self._problems: dict[int, str] = {}  # by shard, and of the look for shards
-        self.foremen = 1  # of the crew
         self._client = client
         self._on_change = on_change
-        self._shards: dict[int, asyncio.Task[None]] = {}
+        self._watches: dict[int, asyncio.Task[None]] = {}  # by shard; that of NO_SHARD finds the others
+        self._named: dict[int, tuple[int, ...]] = {}  # by shard: the shards that it named last
+        self._problems: dict[int, str] = {}  # by shard
+        self._has_listed = False  # the jobs that ended before we looked
 
     @property
     def problem(self) -> str:
         """Why the picture is not current; empty if it is."""
         return next(iter(self._problems.values()), "")
 
+    @property
+    def foremen(self) -> int:
+        """Of the crew."""
+        return max((update.foremen for update in self.picture.shards.values()), default=1)
+
+    @property
+    def is_complete(self) -> bool:
+        """True once every shard has sent all that there is to see, and jobs that had ended before are listed."""
+        return self._has_listed and bool(self.picture.shards) and self._watches.keys() <= self.picture.shards.keys()
+
     async def run(self) -> None:
         """Until it is cancelled."""
-        looking = asyncio.create_task(self._look_for_shards())
-        try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_up_jobs())
+            self._watches[NO_SHARD] = group.create_task(self._watch(NO_SHARD, group))
             while True:
                 await asyncio.sleep(PERIOD)
-                await self._look_up_jobs()
                 self.picture.tick(float(read_wall()))
                 self._on_change()
-        finally:
-            for task in (looking, *self._shards.values()):
-                task.cancel()
-            await asyncio.gather(looking, *self._shards.values(), return_exceptions=True)
 
-    async def _look_for_shards(self) -> None:
+    # Shards
+
+    async def _watch(self, shard: int, group: asyncio.TaskGroup) -> None:
+        tries, pauses, moved_pauses = 0, return_pauses(), refusal_pauses()
         while True:
             try:
-                if not self._shards:
-                    await self._list_recent_jobs()
-                rows = await self._client.foremen()
+                async with aclosing(self._client.connection.view(WatchCrew(shard), CrewUpdate)) as updates:
+                    async for update in updates:
+                        tries, pauses, moved_pauses = 0, return_pauses(), refusal_pauses()
+                        self._problems.pop(shard, None)
+                        self._take(shard, update, group)
             except GandyError as error:
-                if not self._shards:  # else these note it themselves
-                    self._note_problem(LOOKING, str(error))
-            else:
-                self._problems.pop(LOOKING, None)
-                self.foremen = len(rows)
-                self._follow({shard for row in rows for shard in row.shards} or {0})
-            await asyncio.sleep(LOOK_PERIOD)
+                self._named.pop(shard, None)
+                tries += 1
+                if tries > QUIET_TRIES or not isinstance(error, JobMoved):
+                    self._note_problem(shard, str(error))
+                await asyncio.sleep(next(moved_pauses if isinstance(error, JobMoved) else pauses))
+
+    def _take(self, shard: int, update: CrewUpdate, group: asyncio.TaskGroup) -> None:
+        self._named[shard] = update.shards
+        if update.shard == shard:
+            self.picture.apply(update, float(read_wall()))
+        self._follow({each for named in self._named.values() for each in named}, group)
+        self._on_change()
+
+    def _follow(self, shards: set[int], group: asyncio.TaskGroup) -> None:
+        """Watch these shards, and no others. None: the crew has only one, without a number."""
+        wanted = shards or {NO_SHARD}
+        for shard in self._watches.keys() - wanted:
+            self._watches.pop(shard).cancel()
+            self._named.pop(shard, None)
+            self._problems.pop(shard, None)
+            self.picture.on_lost((shard,))
+        for shard in wanted - self._watches.keys():
+            self._watches[shard] = group.create_task(self._watch(shard, group))
+
+    def _note_problem(self, shard: int, problem: str) -> None:
+        if problem != self._problems.get(shard):
+            log.warning("the crew cannot be watched: %s", problem)
+        self._problems[shard] = problem
+        self._on_change()
+
+    # Jobs that no update tells of
+
+    async def _look_up_jobs(self) -> None:
+        """First those that ended before we looked; then those that may have ended while their foreman was away."""
+        while True:
+            with suppress(GandyError):
+                if not self._has_listed:
+                    await self._list_recent_jobs()
+                    self._has_listed = True
+                for job in sorted(self.picture.unsure, reverse=True)[:UNSURE_JOBS]:
+                    await self._look_up(job)
+            await asyncio.sleep(PERIOD)
 
     async def _list_recent_jobs(self) -> None:
-        """Those that ended before we looked."""
         found = await self._client.connection.ask(ListJobs(limit=RECENT_JOBS), JobList)
         for row in reversed(found.rows):
             if row.job not in self.picture.jobs:
                 self.picture.note_job(glance_at(row), float(read_wall()))
+        self._on_change()
 
-    async def _look_up_jobs(self) -> None:
-        """Those that may have ended while their foreman was away, a few at a time."""
-        for job in sorted(self.picture.unsure, reverse=True)[:UNSURE_JOBS]:
-            try:
-                self.picture.note_job(glance_at(await self._client.job(job).status()), float(read_wall()))
-            except JobNotFound:
-                self.picture.on_forgotten(job)
-            except GandyError:
-                return
-
-    def _follow(self, shards: set[int]) -> None:
-        for shard in shards - self._shards.keys():
-            self._shards[shard] = asyncio.create_task(self._watch(shard))
-        gone = self._shards.keys() - shards
-        for shard in gone:
-            self._shards.pop(shard).cancel()
-            self._problems.pop(shard, None)
-        self.picture.on_lost(gone)
-
-    async def _watch(self, shard: int) -> None:
-        pauses, moved_pauses = return_pauses(), refusal_pauses()
-        while True:
-            try:
-                async with aclosing(
-                    self._client.connection.watch(WatchCrew(shard), CrewUpdate, latest_only=False)
-                ) as updates:
-                    async for update in updates:
-                        pauses, moved_pauses = return_pauses(), refusal_pauses()
-                        self._problems.pop(shard, None)
-                        self.picture.apply(update, float(read_wall()))
-                        self._on_change()
-            except JobMoved:
-                await asyncio.sleep(next(moved_pauses))
-            except GandyError as error:
-                self._note_problem(shard, str(error))
-                await asyncio.sleep(next(pauses))
-
-    def _note_problem(self, shard: int, problem: str) -> None:
-        if problem not in self._problems.values():
-            log.warning("the crew cannot be watched: %s", problem)
-        self._problems[shard] = problem
+    async def _look_up(self, job: JobId) -> None:
+        try:
+            row = await self._client.job(job).status()
+        except JobNotFound:
+            self.picture.on_forgotten(job)
+        else:
+            if job in self.picture.unsure:  # else an update came meanwhile, which is newer
+                self.picture.note_job(glance_at(row), float(read_wall()))
         self._on_change()
 
 
@@ -132,7 +146,7 @@ async def watch_tasks(client: AsyncClient, job: JobId) -> AsyncGenerator[TaskSta
     pauses, moved_pauses = return_pauses(), refusal_pauses()
     while not states.is_final:
         try:
-            async with aclosing(client.connection.watch(WatchTasks(job), TaskUpdate, latest_only=False)) as updates:
+            async with aclosing(client.connection.view(WatchTasks(job), TaskUpdate)) as updates:
                 async for update in updates:
                     pauses, moved_pauses = return_pauses(), refusal_pauses()
                     states.apply(update)
@@ -141,10 +155,10 @@ async def watch_tasks(client: AsyncClient, job: JobId) -> AsyncGenerator[TaskSta
                     yield states
                     if states.is_final:
                         return
-        except LinkError:
-            await asyncio.sleep(next(pauses))
-        except JobMoved:
-            await asyncio.sleep(next(moved_pauses))
+        except GandyError as error:
+            if not error.retryable:
+                raise
+            await asyncio.sleep(next(moved_pauses if isinstance(error, JobMoved) else pauses))
 
 
 async def _read_rest(client: AsyncClient, job: JobId, states: TaskStates) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from gandy.clocks import read_monotonic, read_wall
 from gandy.config import Address, parse_address
 from gandy.core.reports import read_shard
-from gandy.core.routes import Changes, Routes
+from gandy.core.routes import RouteChanges, Routes
 from gandy.core.shards import NO_SHARD, Directory
 from gandy.errors import ConfigError, LinkError
 from gandy.net.links import SocketLink
@@ -108,7 +108,7 @@ class Conversations:
     def on_cut(self, conversation: ShardConversation) -> None:
         self._routes.on_cut(conversation.shard)
 
-    def _apply(self, changes: Changes) -> None:
+    def _apply(self, changes: RouteChanges) -> None:
         for shard in changes.opened:
             if shard not in self._by_shard and not self.is_closing:
                 self._open(shard)

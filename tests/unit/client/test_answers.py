@@ -65,7 +65,7 @@ def test_reply_settles_its_request_and_no_other() -> None:
 def test_events_come_after_the_reply_until_unfollow() -> None:
     async def test() -> None:
         requests = OpenRequests()
-        feed = requests.follow(1, latest_only=False)
+        feed = requests.follow(1, AnswerFeed())
         requests.on_reply(1, FIRST)
         requests.on_event(1, SECOND)
         assert [await feed.take(), await feed.take()] == [FIRST, SECOND]
@@ -81,11 +81,32 @@ def test_events_come_after_the_reply_until_unfollow() -> None:
 def test_break_fails_everything_that_waits() -> None:
     async def test() -> None:
         requests = OpenRequests()
-        future, feed = requests.add(1), requests.follow(2, latest_only=True)
+        future, feed = requests.add(1), requests.follow(2, AnswerFeed(latest_only=True))
         requests.fail(LinkError("gone"))
         with pytest.raises(LinkError):
             await future
         with pytest.raises(LinkError):
             await feed.take()
+
+    run(test)
+
+
+def test_feed_breaks_when_more_comes_than_is_taken() -> None:
+    async def test() -> None:
+        feed = AnswerFeed(limit=2)
+        for answer in (FIRST, FIRST, SECOND, SECOND):
+            feed.put(answer)
+        with pytest.raises(LinkError, match="more events came"):
+            await feed.take()
+
+    run(test)
+
+
+def test_unfollow_gives_the_number_of_the_request_once() -> None:
+    async def test() -> None:
+        requests = OpenRequests()
+        feed = requests.follow(7, AnswerFeed())
+        assert requests.unfollow(feed) == [7]
+        assert requests.unfollow(feed) == []
 
     run(test)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gandy.core.routes import Changes, Routes
+from gandy.core.routes import RouteChanges, Routes
 from gandy.core.shards import Directory, ShardPlace
 from gandy.moments import Monotonic
 
@@ -17,7 +17,7 @@ def a_directory(here: int, *shards: ShardPlace, foremen: tuple[str, ...] = ()) -
 
 def test_a_first_directory_opens_all_shards() -> None:
     routes = Routes()
-    assert routes.on_directory(a_directory(1, a_place(1), a_place(2))) == Changes(opened=(1, 2))
+    assert routes.on_directory(a_directory(1, a_place(1), a_place(2))) == RouteChanges(opened=(1, 2))
     assert list(routes) == [1, 2]
     assert 2 in routes
     assert routes.list_places(2) == ("unix:/a/shard-2.sock", "tcp://a:1")
@@ -26,28 +26,28 @@ def test_a_first_directory_opens_all_shards() -> None:
 def test_a_higher_epoch_moves_a_shard_and_a_lower_one_does_not() -> None:
     routes = Routes()
     routes.on_directory(a_directory(1, a_place(1), a_place(2)))
-    assert routes.on_directory(a_directory(1, a_place(1), a_place(2, 2, "b"))) == Changes(moved=(2,))
-    assert routes.on_directory(a_directory(1, a_place(1), a_place(2))) == Changes()
+    assert routes.on_directory(a_directory(1, a_place(1), a_place(2, 2, "b"))) == RouteChanges(moved=(2,))
+    assert routes.on_directory(a_directory(1, a_place(1), a_place(2))) == RouteChanges()
     assert routes.list_places(2)[0] == "unix:/b/shard-2.sock"
 
 
 def test_an_owner_may_get_other_addresses() -> None:
     routes = Routes()
     routes.on_directory(a_directory(1, a_place(1)))
-    assert routes.on_directory(a_directory(1, a_place(1, 1, "c"))) == Changes()
+    assert routes.on_directory(a_directory(1, a_place(1, 1, "c"))) == RouteChanges()
     assert routes.list_places(1)[0] == "unix:/c/shard-1.sock"
 
 
 def test_the_link_to_a_new_owner_stays_when_that_says_so_itself() -> None:
     routes = Routes()
     routes.on_directory(a_directory(1, a_place(1)))
-    assert routes.on_directory(a_directory(1, a_place(1, 2, "b"))) == Changes()
+    assert routes.on_directory(a_directory(1, a_place(1, 2, "b"))) == RouteChanges()
 
 
 def test_the_link_to_a_former_owner_is_left() -> None:
     routes = Routes()
     routes.on_directory(a_directory(2, a_place(1, 5, "b"), a_place(2)))
-    assert routes.on_directory(a_directory(1, a_place(1, 4), a_place(2))) == Changes(moved=(1,))
+    assert routes.on_directory(a_directory(1, a_place(1, 4), a_place(2))) == RouteChanges(moved=(1,))
     assert routes.list_places(1)[0] == "unix:/b/shard-1.sock"
 
 
@@ -96,7 +96,7 @@ def test_nothing_is_retired_while_there_is_no_link() -> None:
 def test_a_foreman_need_not_name_its_own_shard() -> None:
     """It may have got it a moment ago."""
     routes = Routes()
-    assert routes.on_directory(a_directory(3, a_place(1))) == Changes(opened=(1, 3))
+    assert routes.on_directory(a_directory(3, a_place(1))) == RouteChanges(opened=(1, 3))
     assert routes.list_places(3) == ()
     assert routes.list_retired() == []
 
@@ -110,6 +110,6 @@ def test_without_any_link_a_shard_may_be_at_any_foreman() -> None:
 
 def test_a_lookout_has_no_link_that_would_keep_a_shard() -> None:
     routes = Routes()
-    assert routes.on_directory(a_directory(1, a_place(1)), is_linked=False) == Changes(opened=(1,))
-    assert routes.on_directory(a_directory(1, a_place(1, 2, "b")), is_linked=False) == Changes(moved=(1,))
+    assert routes.on_directory(a_directory(1, a_place(1)), is_linked=False) == RouteChanges(opened=(1,))
+    assert routes.on_directory(a_directory(1, a_place(1, 2, "b")), is_linked=False) == RouteChanges(moved=(1,))
     assert routes.list_retired() == []

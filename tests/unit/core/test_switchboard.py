@@ -1,9 +1,11 @@
 """The laws of calls, one by one. Time is a number, and frames go in and come out as they would on links."""
 
 import pytest
-from tests.crews import Crew, Frame, a_full_crew
+from tests.crews import ClientSeat, Crew, Frame, WorkerSeat, a_full_crew
 
 from gandy.core.call_dispatch import LAST_ID
+from gandy.core.call_meter import EACH
+from gandy.core.calls import OfferedCommand
 from gandy.core.switchboard import Switchboard
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_CREDIT, MAX_PIECE_BYTES
@@ -521,3 +523,67 @@ def test_a_switchboard_where_nothing_happens_needs_no_ticks() -> None:
     board.dispatcher.share(1.0)
     board.dispatcher.check()
     assert (board.dispatcher.needs_ticks, board.waiting.count) == (False, 0)
+
+
+# Metered calls
+
+
+def a_metered_crew(slots: int = 4) -> tuple[Crew, ClientSeat, WorkerSeat, OfferedCommand]:
+    crew = Crew()
+    crew.board.output.is_metered = True
+    client, worker = crew.client(), crew.worker(slots=slots)
+    return crew, client, worker, crew.board.dispatcher.offers.commands[b"ping"]
+
+
+def test_calls_are_not_counted_unless_they_are_metered() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4)
+    client.feed(plain_calls(1, 2))
+    client.call(3, flags=calls.PICKLED)
+    worker.feed(plain_results(0, 1))
+    worker.take()
+    worker.end(3)
+    command = crew.board.dispatcher.offers.commands[b"ping"]
+    assert (command.ended, command.failed, command.buckets, command.list_buckets()) == (0, 0, None, ())
+
+
+def test_each_call_alone_is_timed() -> None:
+    crew, client, worker, command = a_metered_crew()
+    crew.board.now = 5.0
+    client.feed(plain_calls(1))
+    client.call(2, flags=calls.PICKLED)
+    crew.board.now += 0.000_006_5
+    worker.feed(plain_results(0))
+    worker.take()
+    worker.say(calls.RESULT, calls.LAST | calls.WHOLE, 1, 0, DONE)
+    assert (command.ended, command.failed, command.list_buckets()) == (2, 0, (0, 0, 0, 0, 0, 0, 2))
+
+
+def test_of_many_calls_that_come_together_a_sample_is_timed() -> None:
+    _, client, worker, command = a_metered_crew(slots=100)
+    client.feed(plain_calls(*range(1, 2 * EACH + 1)))
+    worker.feed(plain_results(*range(2 * EACH)))
+    assert (command.ended, sum(command.list_buckets())) == (2 * EACH, 3)  # the first, and two by their numbers
+
+
+def test_calls_that_fail_are_counted() -> None:
+    _, client, worker, command = a_metered_crew(slots=1)
+    for seq in (1, 2):
+        client.call(seq)
+    worker.take()
+    worker.say(calls.RESULT, calls.LAST | calls.FAILED, 0, 0, b"")
+    worker.cut()
+    assert (command.ended, command.failed) == (2, 2)
+    assert [seq for seq, _ in client.results()] == [1, 2]
+
+
+def test_calls_that_began_before_they_were_metered_are_counted_and_not_timed() -> None:
+    crew, client, worker, command = a_metered_crew()
+    crew.board.output.is_metered = False
+    client.feed(plain_calls(1))
+    client.call(2, flags=calls.PICKLED)
+    crew.board.output.is_metered = True
+    worker.feed(plain_results(0))
+    worker.take()
+    worker.say(calls.RESULT, calls.LAST | calls.FAILED, 1, 0, DONE)
+    assert (command.ended, command.list_buckets()) == (2, ())

@@ -157,3 +157,14 @@ def test_the_state_of_a_foreman(changes: dict[str, bool], state: str) -> None:
     row = ForemanRow("hut-3f9", "hut", "1", ("tcp://a:1",), (), 0, 0.0, 300.0, **changes)
     cells = dict(zip((header.lstrip(">") for header in rows.FOREMAN_HEADERS), rows.foreman_to_cells(row), strict=True))
     assert (cells["state"], cells["shards"], cells["lease"], cells["last seen"]) == (state, "", "", "5 min ago")
+
+
+def test_versions_of_workers_are_shown_if_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    same = [replace(a_worker_row(), version="1.0"), replace(a_worker_row(), version="")]
+    rows.view_workers(same).print("table", same)
+    assert "VERSION" not in capsys.readouterr().out
+    mixed = [*same, replace(a_worker_row(), version="1.1")]
+    rows.view_workers(mixed).print("table", mixed)
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[-2:] == ["VERSION", "ID"]
+    assert [line.split()[-2] for line in lines] == ["1.0", "gpu", "1.1"]

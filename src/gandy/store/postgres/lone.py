@@ -111,8 +111,8 @@ class LoneStore:
     async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
         return await self._opened.find_tasks(job, tasks)
 
-    async def read_states(self, job: JobId) -> bytes | None:
-        return await self._opened.read_states(job)
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
+        return await self._opened.read_states(job, first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._opened.list_results(job, limit, after)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Input, JobState, TaskState
-from gandy.core.rows import JobRow, TaskRow, expand_states, find_runs, take_page, weigh_task
+from gandy.core.rows import JobRow, TaskRow, cut_states, expand_states, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
@@ -124,9 +124,9 @@ class Reader:
 
         return take_page(await self._connections.snapshot(work), len(tasks), weigh_task)
 
-    async def read_states(self, job: JobId) -> bytes | None:
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
         found = await self.load_job(job)
-        return None if found is None else expand_states(found.recovered)
+        return None if found is None else cut_states(expand_states(found.recovered), first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         async def work(db: Connection) -> list[TaskRow]:

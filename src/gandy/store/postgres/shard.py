@@ -314,8 +314,8 @@ class PostgresStore:
     async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
         return await self._reader.find_tasks(job, tasks)
 
-    async def read_states(self, job: JobId) -> bytes | None:
-        return await self._reader.read_states(job)
+    async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
+        return await self._reader.read_states(job, first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._reader.list_results(job, limit, after)
