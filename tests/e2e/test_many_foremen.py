@@ -1,9 +1,11 @@
 """Many foremen over one PostgreSQL, as real processes: any of them can be killed, stopped, drained and replaced.
 
-The long version: GANDY_CREW_SECONDS=600 GANDY_CREW_TASKS=20000 (seconds in which something is killed every two seconds,
-and short tasks meanwhile), and GANDY_CREW_SEED=N for another order of events. It prints the longest pauses in results.
+The long versions: GANDY_CREW_SECONDS=600 GANDY_CREW_TASKS=20000 (seconds in which something is killed every two
+seconds, and short tasks meanwhile), and GANDY_CREW_SEED=N for another order of events. It prints the longest pauses in
+results. GANDY_SLEEP_SECONDS=60 is how long a foreman sleeps at least before it finds that another one has taken over.
 """
 
+import asyncio
 import os
 import threading
 import time
@@ -12,14 +14,15 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
-import psycopg
 import pytest
 from tests.e2e.foremen import Book, ForemanMember, ManyForemen, Run, check_each_ran_once, many_foremen
 from tests.e2e.members import Member
+from tests.integration.plain_peers import PlainWorker
 from tests.waiting import until
 
-from gandy import Client
+from gandy import Client, Job
 from gandy.client.foremen import shorten_id
 from gandy.core.model import Cause, JobState, TaskState
 from gandy.errors import CallError, LinkError
@@ -27,7 +30,9 @@ from gandy.errors import CallError, LinkError
 SECONDS = float(os.environ.get("GANDY_CREW_SECONDS", "12"))
 TASKS = int(os.environ.get("GANDY_CREW_TASKS", "400"))
 SEED = int(os.environ.get("GANDY_CREW_SEED", "1"))
+SLEEP_SECONDS = float(os.environ.get("GANDY_SLEEP_SECONDS", "0"))
 KILL_PERIOD = 2.0  # seconds
+WRITTEN = ("jobs", "changes", "claims", "begins", "ends", "results", "lines", "done")  # tables of what is committed
 PATIENCE = 120.0  # seconds, for what takes a few on a machine that is not busy
 
 
@@ -120,17 +125,18 @@ def test_foremen_are_listed_everywhere(crew: ManyForemen) -> None:
 # Kills
 
 
+def query(crew: ManyForemen, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Look into the database, as no part of gandy does."""
+    schema = crew.store.partition("schema=")[2].partition("&")[0]
+    with crew.postgres.connect() as database:
+        return database.execute(statement.format(schema=schema).encode(), values).fetchall()
+
+
 def find_owner(crew: ManyForemen, job: int) -> ForemanMember:
     """The foreman that owns the shard of a job."""
-    with psycopg.connect(crew.postgres.url().partition("?")[0] + f"?host={crew.postgres.folder}") as database:
-        schema = crew.store.partition("schema=")[2].partition("&")[0]
-        found = database.execute(
-            f"SELECT owner FROM {schema}.shards JOIN {schema}.jobs USING (shard) WHERE job = %s",
-            [job],
-        ).fetchone()
-    assert found is not None
+    ((owner,),) = query(crew, "SELECT owner FROM {schema}.shards JOIN {schema}.jobs USING (shard) WHERE job = %s", job)
     with crew.client() as client:
-        row = next(row for row in client.foremen() if row.id == found[0])
+        row = next(row for row in client.foremen() if row.id == owner)
     return next(each for each in crew.foremen if each.address in row.places)
 
 
@@ -181,21 +187,140 @@ def test_a_foreman_whose_machine_hangs_needs_no_drain(tmp_path: Path) -> None:
             crew.foremen[0].go_on()
 
 
+class Epoch(NamedTuple):
+    """A shard in the time of one owner."""
+
+    shard: int
+    number: int
+
+
+def find_epoch(crew: ManyForemen, job: int) -> Epoch:
+    """The present one of the shard of a job."""
+    ((shard, epoch),) = query(
+        crew, "SELECT shard, epoch FROM {schema}.shards JOIN {schema}.jobs USING (shard) WHERE job = %s", job
+    )
+    return Epoch(shard, epoch)
+
+
+def count_rows(crew: ManyForemen, epoch: Epoch) -> dict[str, int]:
+    """How many rows the commits of an epoch wrote into each table: each notes its epoch in its own transaction."""
+    statement = """SELECT count(*) FROM {schema}.TABLE AS rows JOIN {schema}.commits ON commits.xmin = rows.xmin
+        WHERE commits.shard = %s AND commits.epoch = %s"""
+    found = {table: query(crew, statement.replace("TABLE", table), *epoch) for table in ("commits", *WRITTEN)}
+    return {table: count for table, ((count,),) in found.items()}
+
+
+def count_other_rows(crew: ManyForemen) -> dict[str, int]:
+    """Rows that belong to no commit of any epoch."""
+    statement = """SELECT count(*) FROM {schema}.TABLE AS rows
+        WHERE NOT EXISTS (SELECT FROM {schema}.commits WHERE commits.xmin = rows.xmin)"""
+    found = {table: query(crew, statement.replace("TABLE", table)) for table in WRITTEN}
+    return {table: count for table, ((count,),) in found.items() if count}
+
+
+class Stranded:
+    """A worker that knows one foreman only, and no shards: an original. It holds two tasks of it."""
+
+    def __init__(self, foreman: ForemanMember) -> None:
+        self._runner = asyncio.Runner()
+        self._worker = self._runner.run(self._connect(f"{foreman.crew.home}/foreman.sock"))
+
+    async def _connect(self, path: str) -> PlainWorker:
+        worker = PlainWorker(*await asyncio.open_unix_connection(path))
+        await worker.greet()
+        for _ in range(PlainWorker.slots):
+            await worker.take()
+        return worker
+
+    @property
+    def tasks(self) -> set[int]:
+        return {task["Task"] for task in self._worker.running}
+
+    def report(self) -> None:
+        """Report that both tasks have ended."""
+
+        async def send() -> None:
+            for task in list(self._worker.running):
+                self._worker.report(task)
+
+        self._runner.run(send())
+
+    def hears_nothing(self) -> bool:
+        """True if its foreman hangs up, and says nothing before."""
+        return self._runner.run(asyncio.wait_for(self._worker.at_end(), PATIENCE))
+
+    def __enter__(self) -> "Stranded":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._worker.close())
+        self._runner.close()
+
+
+class Takeover:
+    """Stops the foreman that owns a job, and waits until another one has taken over and gone on with the job."""
+
+    def __init__(self, crew: ManyForemen, job: Job) -> None:
+        """`job`: by a client of the other foreman."""
+        self._crew = crew
+        self._job = job
+        self._began = time.monotonic()
+        self._before = find_epoch(crew, job.id)
+        self.sleeper = find_owner(crew, job.id)
+        self.sleeper.stop()
+        until(lambda: find_epoch(crew, job.id) != self._before, PATIENCE)
+        self._after = find_epoch(crew, job.id)
+        self._written = count_rows(crew, self._before)
+        finished = job.status().counts.finished
+        until(lambda: job.status().counts.finished > finished + 20, PATIENCE)
+
+    def wake(self) -> None:
+        """Let the sleeper go on, when it has slept for long enough."""
+        time.sleep(max(0.0, self._began + SLEEP_SECONDS - time.monotonic()))
+        assert self._job.status().state is JobState.RUNNING, "there must be something to do when it wakes"
+        self.sleeper.go_on()
+        until(lambda: "has another owner now" in self.sleeper.said, PATIENCE)
+
+    def check_rows(self) -> None:
+        """The sleeper has written nothing since."""
+        assert self._written["claims"] > 0
+        assert count_rows(self._crew, self._before) == self._written
+        assert count_rows(self._crew, self._after)["ends"] > 20
+        assert count_other_rows(self._crew) == {}
+
+
 def test_a_foreman_that_slept_changes_nothing_that_is_not_its_own(tmp_path: Path) -> None:
     with many_foremen(tmp_path, foremen=2, workers=1) as crew:
         crew.wait_workers()
-        book = Book(tmp_path / "book")
+        book, count = Book(tmp_path / "book"), 100 + int(24 * SLEEP_SECONDS)
         with crew.client(0) as first, crew.client(1) as second:
-            job = first.submit(book.command(0.2), tasks=100)
+            job = second.job(first.submit(book.command(0.1), tasks=count).id)
             until(lambda: len(list(book.read("ends"))) > 3)
-            crew.foremen[0].stop()
-            seen = second.job(job.id)
-            finished = seen.status().counts.finished
-            until(lambda: seen.status().counts.finished > finished + 20, PATIENCE)  # the other one has taken over
-            crew.foremen[0].go_on()
-            assert seen.wait(timeout=PATIENCE).state is JobState.FINISHED
-        until(lambda: "has another owner now" in crew.foremen[0].said)
-        check_each_ran_once(book, 100)
+            takeover = Takeover(crew, job)
+            takeover.wake()
+            assert job.wait(timeout=PATIENCE + 4 * SLEEP_SECONDS).state is JobState.FINISHED
+        takeover.check_rows()
+        check_each_ran_once(book, count)
+
+
+@pytest.mark.skipif(not SLEEP_SECONDS, reason="it takes a minute: set GANDY_SLEEP_SECONDS=60, as 'make soak' does")
+def test_a_foreman_that_slept_tells_nothing_to_a_worker_that_knows_no_other(tmp_path: Path) -> None:
+    """Workers of gandy have left it. An original is still there, and its tasks are lost with its foreman's lease."""
+    with many_foremen(tmp_path, foremen=2, workers=1, grace="5s") as crew:
+        crew.wait_workers()
+        book, count = Book(tmp_path / "book"), 100 + int(24 * SLEEP_SECONDS)
+        with crew.client(0) as first, crew.client(1) as second:
+            job = second.job(first.submit(book.command(0.1), tasks=count).id)
+            with Stranded(crew.foremen[0]) as stranded:
+                lost = stranded.tasks
+                takeover = Takeover(crew, job)
+                stranded.report()
+                takeover.wake()
+                assert stranded.hears_nothing(), "what it reported was not recorded"
+            assert job.wait(timeout=PATIENCE + 4 * SLEEP_SECONDS).state is JobState.FINISHED
+            assert {row.task for row in job.tasks() if row.attempt > 1} >= lost
+        takeover.check_rows()
+        check_each_ran_once(book, count)
 
 
 def test_foremen_are_replaced_one_by_one_while_work_runs(tmp_path: Path) -> None:

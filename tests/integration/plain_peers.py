@@ -104,7 +104,10 @@ class Peer:
 
     async def at_end(self) -> bool:
         """Whether the other side has hung up, and said nothing before."""
-        return not await self._reader.read(1)
+        try:
+            return not await self._reader.read(1)
+        except ConnectionResetError:  # it had not read all that we had said
+            return True
 
     async def close(self) -> None:
         await hang_up(self._writer)
@@ -156,6 +159,13 @@ class PlainWorker(Peer):
         self._writer.write(refusal + self._pack(UPDATE, seq, 0, make_result(task)))
         while (frame := await self.read()).seq != seq:
             self._held.append(frame)
+
+    def report(self, task: dict[str, Any]) -> None:
+        """Tell how a task ended, and do not wait for the answer."""
+        self.running.remove(task)
+        seq = self._count << 1
+        self._count += 1
+        self._write(UPDATE, seq, 0, make_result(task))
 
     async def end(self, task: dict[str, Any], success: bool = True, status: str = "done") -> None:
         """Tell how a task ended."""
