@@ -175,7 +175,8 @@ class PostgresStore:
             if name in rows:
                 names += [f"commit_{name}", *BESIDES.get(name, ())]
         parts = (*names, numbers) if numbers else tuple(names)
-        return self._sql.compose_commit(parts), parts
+        singles = {f"commit_{name}" for name, found in rows.items() if len(found) == 1}
+        return self._sql.compose_commit(parts, singles), parts
 
     def _make_values(self, decided: Decided) -> dict[str, object]:
         values: dict[str, object] = {**self._mine, "number": self._number, "last_job": decided.last_job}
