@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from tests.as_root import CLONE_NEWUSER, NOBODY, can_be_nobody
@@ -62,8 +62,12 @@ def find_programs(version: str = NEWEST) -> Path:
 class Postgres:
     """A server with a folder of its own, reached by a unix socket, and by a port of 127.0.0.1 if `tcp` is set."""
 
-    def __init__(self, folder: Path, programs: Path, settings: dict[str, str], port: int | None) -> None:
+    def __init__(
+        self, folder: Path, programs: Path, settings: dict[str, str], port: int | None, data: Path | None = None
+    ) -> None:
+        """`data`: where the files of the database go, if not into a folder of its own."""
         self.folder = folder
+        self.data = data or folder / "data"
         self.port = port
         self._programs = programs
         self._settings = settings
@@ -72,15 +76,37 @@ class Postgres:
 
     @classmethod
     def start(
-        cls, version: str = NEWEST, *, tcp: bool = False, fsync: bool = True, settings: dict[str, str] | None = None
+        cls,
+        version: str = NEWEST,
+        *,
+        tcp: bool = False,
+        fsync: bool = True,
+        settings: dict[str, str] | None = None,
+        data: Path | None = None,
+        wal_megabytes: int = 16,
     ) -> "Postgres":
-        """A new server that is ready. `fsync=False` is faster, and loses data only if the machine itself stops."""
-        folder = Path(tempfile.mkdtemp(prefix="gandy-pg-", dir="/tmp"))  # short: a socket's path has 107 bytes at most
+        """A new server that is ready. `fsync=False` is faster, and loses data only if the machine itself stops.
+
+        `wal_megabytes`: the size of one file of its log; 16 is the default of PostgreSQL.
+        """
         more = {} if fsync else {"fsync": "off", "full_page_writes": "off"}
         port = _find_free_port() if tcp else None
-        made = cls(folder, find_programs(version), {**SETTINGS, **more, **(settings or {})}, port)
+        made = cls(_make_folder(), find_programs(version), {**SETTINGS, **more, **(settings or {})}, port, data)
         try:
-            made._initialise()
+            made._initialise(wal_megabytes)
+            made.restart()
+        except BaseException:
+            made.stop()
+            raise
+        return made
+
+    def start_standby(self, name: str, settings: dict[str, str] | None = None) -> "Postgres":
+        """A copy of this server that follows it, under a name for `synchronous_standby_names`."""
+        made = Postgres(_make_folder(), self._programs, {**self._settings, **(settings or {})}, None)
+        made._settings["primary_conninfo"] = f"host={self.folder} user={USER} application_name={name}"
+        try:
+            self._copy(made)
+            (made.data / "standby.signal").touch()
             made.restart()
         except BaseException:
             made.stop()
@@ -101,10 +127,20 @@ class Postgres:
         """The unix socket, for proxies."""
         return self.folder / f".s.PGSQL.{self.port or 5432}"
 
+    def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A session of the test itself; each statement is a transaction."""
+        return psycopg.connect(
+            host=str(self.folder), port=self.socket.suffix[1:], user=USER, dbname="postgres", autocommit=True
+        )
+
     @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
 
     def restart(self) -> None:
         """Start it again, and wait until it answers. Data are as the last commit left them."""
@@ -116,7 +152,7 @@ class Postgres:
         options = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.folder / "data", *options],
+                [self._programs / "postgres", "-D", self.data, *options],
                 preexec_fn=self._enter,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -155,13 +191,35 @@ class Postgres:
     def read_log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
 
-    def _initialise(self) -> None:
-        if self._enter is _become_nobody:
-            os.chown(self.folder, NOBODY, NOBODY)
+    def promote(self) -> None:
+        """Make a primary of a standby, and wait until it takes writes."""
+        self._run("pg_ctl", "promote", "-D", self.data)
+
+    def _initialise(self, wal_megabytes: int) -> None:
+        self._give(self.folder)
+        if self.data.exists():
+            self._give(self.data)
         options = ["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={USER}"]
-        command: list[str | Path] = [self._programs / "initdb", *options, "-D", self.folder / "data"]
+        self._run("initdb", *options, f"--wal-segsize={wal_megabytes}", "-D", self.data)
+
+    def _copy(self, standby: "Postgres") -> None:
+        standby._give(standby.folder)
+        place: list[str | Path] = ["--host", self.folder, "--port", self.socket.suffix[1:], "--username", USER]
+        standby._run("pg_basebackup", *place, "--checkpoint=fast", "--no-sync", "-D", standby.data)
+
+    def _give(self, folder: Path) -> None:
+        """Let the user of the server have a folder."""
+        if self._enter is _become_nobody:
+            os.chown(folder, NOBODY, NOBODY)
+
+    def _run(self, program: str, *words: str | Path) -> None:
         done = subprocess.run(
-            command, preexec_fn=self._enter, capture_output=True, cwd=self.folder, env=_make_environment(), check=False
+            [self._programs / program, *words],
+            preexec_fn=self._enter,
+            capture_output=True,
+            cwd=self.folder,
+            env=_make_environment(),
+            check=False,
         )
         assert done.returncode == 0, done.stderr.decode(errors="replace")
 
@@ -169,9 +227,17 @@ class Postgres:
         def is_ready() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, self.read_log()
-            return _answers(self.socket)
+            return self._answers()
 
         _wait_until(is_ready, "PostgreSQL does not answer")
+
+    def _answers(self) -> bool:
+        """True if the server accepts connections: not while it starts or recovers."""
+        try:
+            self.connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
@@ -193,6 +259,10 @@ def postgres(version: str = NEWEST, *, tcp: bool = False, fsync: bool = True) ->
         yield made
     finally:
         made.stop()
+
+
+def _make_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="gandy-pg-", dir="/tmp"))  # short: a socket's path has 107 bytes at most
 
 
 def _choose_user(programs: Path) -> Callable[[], None]:
@@ -233,15 +303,6 @@ def _make_environment() -> dict[str, str]:
     """Without the PG* variables of the user."""
     kept = {name: value for name, value in os.environ.items() if not re.match(r"PG|LC_|LANG", name)}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _answers(path: Path) -> bool:
-    """True if the server accepts connections: not while it starts or recovers."""
-    try:
-        psycopg.connect(host=str(path.parent), port=path.suffix[1:], user=USER, dbname="postgres").close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 def _kill(pid: int, how: signal.Signals) -> None:

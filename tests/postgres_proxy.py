@@ -20,6 +20,10 @@ READY: Final = b"Z"  # the server awaits the next statement; then comes the stat
 IDLE: Final = b"I"
 CHUNK: Final = 1 << 16
 
+# What a server sends when it has no room for its log. The commit may be in the part of the log that was written.
+_FIELDS: Final = b'SPANIC\0VPANIC\0C53100\0Mcould not write to file "pg_wal/xlogtemp.1": No space left on device\0\0'
+PANIC: Final = b"E" + struct.pack(">i", 4 + len(_FIELDS)) + _FIELDS
+
 
 class Loss(Enum):
     """What becomes of the statement that is to be lost. Its client always loses the connection."""
@@ -27,6 +31,7 @@ class Loss(Enum):
     STATEMENT = "it never comes to the server"
     ANSWER = "the server does it, and its answer is lost"
     BOTH_WAYS = "the connection breaks while the server does it"
+    PANIC = "the server does it, and then says that it crashes, because its disk is full"
 
 
 class Proxy:
@@ -105,7 +110,7 @@ class Proxy:
             readable, _, _ = select.select([client, backend], [], [])
             if client in readable:
                 data = client.recv(CHUNK)
-                if not data or (self._marker and self._marker in data and self._lose(data, backend)):
+                if not data or (self._marker and self._marker in data and self._lose(data, backend, client)):
                     return
                 backend.sendall(data)
             else:
@@ -118,13 +123,15 @@ class Proxy:
                     self.transactions += 1
                     turn += 1
 
-    def _lose(self, data: bytes, backend: socket.socket) -> bool:
+    def _lose(self, data: bytes, backend: socket.socket, client: socket.socket) -> bool:
         self._marker = b""
         self.lost += 1
         if self._how is not Loss.STATEMENT:
             backend.sendall(data)
-        if self._how is Loss.ANSWER:
+        if self._how in (Loss.ANSWER, Loss.PANIC):
             _read_answer(backend)
+        if self._how is Loss.PANIC:
+            client.sendall(PANIC)
         return True
 
 

@@ -15,7 +15,7 @@ from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.refusal import Refusal
-from gandy.core.requests import Answer, Request, encode
+from gandy.core.requests import Answer, KeyList, ListKeys, Request, encode
 from gandy.core.roles import Credentials, CrewRole
 from gandy.core.standing import Standing
 from gandy.core.steps import (
@@ -67,6 +67,7 @@ class ServedForeman:
         self.before_step: Callable[[Step], None] = lambda _step: None  # for what happens while a step is performed
         self.on_question: Callable[[Question], bytes | None] = lambda _question: None  # no worker answers
         self.other_shards: list[Answer] = []  # their answers to every question
+        self.keys = KeyList(())
         self._seq = 0
         self._links = 0
 
@@ -129,7 +130,7 @@ class ServedForeman:
             case KeepArguments(request):
                 self.kept.append(request)
             case ManageKeys(request):
-                return request
+                return self.keys if isinstance(request, ListKeys) else request
             case StopProgram(drain):
                 self.stops.append(drain)
         return None

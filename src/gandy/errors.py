@@ -27,11 +27,14 @@ GandyError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
-└── StoreError                the store cannot do it now: full, locked, damaged, too new
+└── StoreError                the store cannot do it now: locked, damaged, away, too new
+    ├── StoreFull             its disk is full: nothing more can be kept until a user makes room
     ├── OutcomeUnknown        the answer to a commit was lost: commit the same records again, to find out
+    ├── SubmittedBefore       there are jobs with the keys of new ones: nothing was committed
     └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -163,12 +166,29 @@ class StoreError(GandyError):
         self.retryable = retryable
 
 
+class StoreFull(StoreError):
+    """The disk of the store is full. Nothing more can be kept until a user makes room."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
 class OutcomeUnknown(StoreError):
     """The answer to a commit was lost. It may have been done: the same records must be committed again, and then the
     store finds out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=True)
+
+
+class SubmittedBefore(StoreError):
+    """Nothing was committed: some of the new jobs were submitted before, with the same keys. `jobs`: by the number of
+    each new one, the job that has its key."""
+
+    def __init__(self, jobs: Mapping[int, int]) -> None:
+        numbers = ", ".join(f"{new} as {earlier}" for new, earlier in sorted(jobs.items()))
+        super().__init__(f"these jobs were submitted before: {numbers}", retryable=True)
+        self.jobs = dict(jobs)
 
 
 class ShardLost(StoreError):

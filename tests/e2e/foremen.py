@@ -1,8 +1,10 @@
 """A crew with many foremen over one PostgreSQL: each foreman and each worker is a process with a home of its own."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.e2e.crew import Crew
 from tests.e2e.members import Member
@@ -43,9 +45,11 @@ class ForemanMember(Member):
 class ManyForemen:
     """Foremen `f1`, `f2`, … and workers `w1`, `w2`, …, and a database."""
 
-    def __init__(self, folder: Path, postgres: Postgres, foremen: int, workers: int, slots: int, grace: str) -> None:
+    def __init__(
+        self, folder: Path, postgres: Postgres, foremen: int, workers: int, slots: int, grace: str, store: str
+    ) -> None:
         self.postgres = postgres
-        self.store = postgres.url(f"crew_{folder.name.replace('-', '_')}")
+        self.store = store or postgres.url(f"crew_{folder.name.replace('-', '_')}")
         self.foremen = [
             ForemanMember(self._make_home(folder, name), name, self.store, grace)
             for name in (f"f{number}" for number in range(1, foremen + 1))
@@ -87,15 +91,66 @@ class ManyForemen:
 
 
 @contextmanager
+def a_crew_over(
+    postgres: Postgres,
+    folder: Path,
+    foremen: int = 3,
+    workers: int = 2,
+    slots: int = 2,
+    grace: str = GRACE,
+    store: str = "",
+) -> Iterator[ManyForemen]:
+    """A crew over a database that is there. `store`: its URL, if it is not that of the server alone."""
+    crew = ManyForemen(folder, postgres, foremen, workers, slots, grace, store)
+    try:
+        yield crew
+    finally:
+        crew.end()
+
+
+@contextmanager
 def many_foremen(
     folder: Path, foremen: int = 3, workers: int = 2, slots: int = 2, grace: str = GRACE
 ) -> Iterator[ManyForemen]:
+    """A crew over a database of its own."""
     postgres = Postgres.start()
     try:
-        crew = ManyForemen(folder, postgres, foremen, workers, slots, grace)
-        try:
+        with a_crew_over(postgres, folder, foremen, workers, slots, grace) as crew:
             yield crew
-        finally:
-            crew.end()
     finally:
         postgres.stop()
+
+
+class Run(NamedTuple):
+    """What a task wrote when it began, and when it ended."""
+
+    job: int
+    task: int
+    attempt: int
+    worker: int  # the process that started it
+
+
+class Book:
+    """A file to which every task writes a line when it begins, and one when it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    def command(self, seconds: float) -> str:
+        line = '"$GANDY_JOB $GANDY_TASK $GANDY_ATTEMPT $PPID'
+        return f'echo {line} begins" >> {self.path}; sleep {seconds}; echo {line} ends" >> {self.path}'
+
+    def read(self, what: str) -> Iterator[Run]:
+        for line in self.path.read_text().splitlines():
+            *numbers, word = line.split()
+            if word == what:
+                yield Run(*map(int, numbers))
+
+
+def check_each_ran_once(book: Book, tasks: int) -> None:
+    """Each task began once, whatever the number of the attempt: one that is given back does not begin."""
+    began = Counter((run.job, run.task) for run in book.read("begins"))
+    assert began.most_common(1)[0][1] == 1, began.most_common(3)
+    assert Counter(book.read("begins")) == Counter(book.read("ends"))
+    assert len(began) == tasks

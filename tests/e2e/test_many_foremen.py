@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import psycopg
 import pytest
-from tests.e2e.foremen import ForemanMember, ManyForemen, many_foremen
+from tests.e2e.foremen import Book, ForemanMember, ManyForemen, Run, check_each_ran_once, many_foremen
 from tests.e2e.members import Member
 from tests.waiting import until
 
 from gandy import Client
+from gandy.client.foremen import shorten_id
 from gandy.core.model import Cause, JobState, TaskState
 from gandy.errors import CallError, LinkError
 
@@ -29,33 +29,6 @@ TASKS = int(os.environ.get("GANDY_CREW_TASKS", "400"))
 SEED = int(os.environ.get("GANDY_CREW_SEED", "1"))
 KILL_PERIOD = 2.0  # seconds
 PATIENCE = 120.0  # seconds, for what takes a few on a machine that is not busy
-
-
-class Run(NamedTuple):
-    """What a task wrote when it began, and when it ended."""
-
-    job: int
-    task: int
-    attempt: int
-    worker: int  # the process that started it
-
-
-class Book:
-    """A file to which every task writes a line when it begins, and one when it ends."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.touch()
-
-    def command(self, seconds: float) -> str:
-        line = '"$GANDY_JOB $GANDY_TASK $GANDY_ATTEMPT $PPID'
-        return f'echo {line} begins" >> {self.path}; sleep {seconds}; echo {line} ends" >> {self.path}'
-
-    def read(self, what: str) -> Iterator[Run]:
-        for line in self.path.read_text().splitlines():
-            *numbers, word = line.split()
-            if word == what:
-                yield Run(*map(int, numbers))
 
 
 @pytest.fixture(scope="module")
@@ -161,14 +134,6 @@ def find_owner(crew: ManyForemen, job: int) -> ForemanMember:
     return next(each for each in crew.foremen if each.address in row.places)
 
 
-def check_each_ran_once(book: Book, tasks: int) -> None:
-    """Each task began once, whatever the number of the attempt: one that is given back does not begin."""
-    began = Counter((run.job, run.task) for run in book.read("begins"))
-    assert began.most_common(1)[0][1] == 1, began.most_common(3)
-    assert Counter(book.read("begins")) == Counter(book.read("ends"))
-    assert len(began) == tasks
-
-
 def test_running_tasks_go_on_when_their_foreman_is_killed(tmp_path: Path) -> None:
     with many_foremen(tmp_path, foremen=2, workers=2) as crew:
         crew.wait_workers()
@@ -196,6 +161,24 @@ def test_a_drained_foreman_hands_its_work_over_and_stops(tmp_path: Path) -> None
             assert job.wait(timeout=PATIENCE).state is JobState.FINISHED
             assert len(client.foremen()) == 1
         check_each_ran_once(book, 60)
+
+
+def test_a_foreman_whose_machine_hangs_needs_no_drain(tmp_path: Path) -> None:
+    """The command waits until the other one has taken over, and says so."""
+    with many_foremen(tmp_path, foremen=2, workers=1) as crew:
+        crew.wait_workers()
+        with crew.client(0) as first, crew.client(1) as other:
+            job = first.submit("true", held=True)
+            (dead,) = [row for row in other.foremen() if not row.is_here]
+            crew.foremen[0].stop()
+            crew.crew.environment["GANDY_FOREMAN"] = crew.foremen[1].address
+            said = crew.crew.run("foreman", "drain", dead.id).stdout.decode()
+            assert f"foreman {dead.name} ({shorten_id(dead.id)}) is gone: it was last heard of" in said
+            assert said.endswith(" owns shards 1 and 2\n")
+            assert [row["gone"] for row in crew.crew.show("foreman", "drain", dead.id)] == [True]
+            assert " gone " in crew.crew.run("foreman", "list").stdout.decode()
+            assert other.job(job.id).release().held is False
+            crew.foremen[0].go_on()
 
 
 def test_a_foreman_that_slept_changes_nothing_that_is_not_its_own(tmp_path: Path) -> None:

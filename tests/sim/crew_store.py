@@ -186,6 +186,9 @@ class ShardStore:
     async def find_submission(self, key: int) -> JobId | None:
         return await self._connection.do(lambda: self._jobs.keys.get(key))
 
+    async def get_submission(self, job: JobId) -> int:
+        return await self._connection.do(lambda: run_sync(self._jobs.get_submission(job)))
+
     async def draw_number(self) -> JobId | None:
         return await self._connection.do(self._database.do_draw_number)
 

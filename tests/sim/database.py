@@ -30,7 +30,7 @@ from gandy.core.records import (
 )
 from gandy.core.rows import Recovered
 from gandy.core.shards import NO_SHARD, CrewView, ForemanPlace, Lease
-from gandy.errors import ShardLost, StoreError
+from gandy.errors import ShardLost, StoreError, SubmittedBefore
 from gandy.ids import JobId
 from gandy.store.memory import MemoryStore
 from gandy.testing.simulation import Simulation
@@ -296,15 +296,21 @@ class Database:
         key = (mine.shard, mine.epoch, number)
         if self.knows_commits and key in self._commits:
             raise StoreError("this commit was ruled out")
-        for record in records:
-            if isinstance(record, JobAdded) and record.key in self.store.keys:
-                raise StoreError("this job was submitted already, at another foreman", retryable=True)
+        self._check_keys(records)
         self._check_fence(mine, process, records)
         lost = run_sync(self.store.commit([_scope(record, mine.shard) for record in records]))
         self._commits[key] = lost
         self._note(mine.shard, records)
         self._laws.on_commit(records, lost)
         return lost
+
+    def _check_keys(self, records: Sequence[Record]) -> None:
+        """Raises: SubmittedBefore."""
+        keys = {record.job: record.key for record in records if isinstance(record, JobAdded)}
+        earlier: dict[int, int] = {job: self.store.keys[key] for job, key in keys.items() if key in self.store.keys}
+        if earlier:
+            self._laws.seen["submitted at two foremen"] += 1
+            raise SubmittedBefore(earlier)
 
     def _check_fence(self, mine: Lease, process: str, records: Sequence[Record]) -> None:
         author = self._authors.setdefault((mine.shard, mine.epoch), process)

@@ -26,7 +26,6 @@ BLOCKS = 5
 # Seconds, besides the longest task, for which a job may be overtaken: its foreman must say what it wants, the worker
 # what it may use, and what waits on the worker may begin first.
 LATENCY = 0.5
-RESTART_SECONDS = 0.2
 DURATIONS = (0.02, 0.1, 0.4, 1.0)
 
 
@@ -56,9 +55,9 @@ class RankedShards(ManyForemenCrew):
         client.call_later(delay, lambda: client.submit(spec))
 
     def restart(self, worker: WorkerProcess) -> None:
-        """Foremen notice that it is gone before it is there again: else its tasks wait for the grace period."""
+        """It may be there again before foremen notice that its links are dead."""
         worker.kill()
-        self.simulation.call_later(RESTART_SECONDS, worker.start)
+        worker.start()
         self.overtaken_since.clear()
 
     def choose_seconds(self, order: Order) -> float:

@@ -67,6 +67,9 @@ class Blocking:
     def find_submission(self, key: int) -> JobId | None:
         return self.runner.run(self.store.find_submission(key))
 
+    def get_submission(self, job: int = 1) -> int:
+        return self.runner.run(self.store.get_submission(JobId(job)))
+
     def find_shard(self, job: int = 1) -> int | None:
         return self.runner.run(self.store.find_shard(JobId(job)))
 
@@ -139,8 +142,8 @@ def added(
     return JobAdded(JobId(job), a_spec(count, has_lines=bool(lines or upload)), at, lines, upload, key)
 
 
-def opened(job: int = 1, tasks: int = 0, at: float = 1.0) -> JobAdded:
-    return JobAdded(JobId(job), a_spec(tasks, has_lines=True, is_open=True), at)
+def opened(job: int = 1, tasks: int = 0, at: float = 1.0, key: int = 0) -> JobAdded:
+    return JobAdded(JobId(job), a_spec(tasks, has_lines=True, is_open=True), at, key=key)
 
 
 def tasks_added(first: int, *inputs: bytes, job: int = 1, at: float = 1.5) -> TasksAdded:

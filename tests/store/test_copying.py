@@ -105,6 +105,16 @@ def test_a_copy_is_like_the_original(tmp_path: Path, first: str, second: str) ->
             assert ours == theirs
 
 
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(KINDS, KINDS)))
+def test_a_submission_that_comes_again_after_the_move_is_known(tmp_path: Path, first: str, second: str) -> None:
+    urls = KINDS[first](tmp_path, 1), KINDS[second](tmp_path, 2)
+    with blocking(make_lone_store(urls[0])) as store:
+        store.commit(added(1, key=77), added(2), opened(3, key=2**62), tasks_added(1, b"x", job=3))
+    copy(*map(make_lone_store, urls))
+    with blocking(make_lone_store(urls[1])) as copied:
+        assert [copied.find_submission(key) for key in (77, 2**62, 78)] == [1, 3, None]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_copy_of_anything_is_like_the_original(tmp_path: Path, seed: int) -> None:
     urls = KINDS["sqlite"](tmp_path, 1), KINDS["postgres"](tmp_path, 2)

@@ -15,7 +15,7 @@ from tests.store.builders import added, claimed, ended, forgotten, job_set, task
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.refusal import Refusal
 from gandy.core.shards import NO_SHARD, ForemanPlace, Lease
-from gandy.errors import ShardLost
+from gandy.errors import ShardLost, SubmittedBefore
 from gandy.ids import JobId
 from gandy.limits import MAX_PICKLE_BYTES
 from gandy.store.crew import StoredRing
@@ -226,6 +226,26 @@ def test_a_job_of_another_shard_cannot_be_changed(crew: Crew) -> None:
     row = crew.run(stores[1].find_job(JobId(1)))
     assert row is not None
     assert (row.state, row.counts) == (JobState.CANCELLED, Counts(waiting=3))
+
+
+def test_a_job_that_another_shard_commits_at_the_same_time_is_named(crew: Crew) -> None:
+    """The second commit waits for the first, and fails: its foreman learns which job has the key."""
+    stores = [crew.database.open_shard(crew.run(crew.database.take_new(crew.me.id))) for _ in range(2)]
+    for store in stores:
+        crew.run(store.open())
+
+    async def commit_both() -> list[object]:
+        commits = (store.commit([added(number, key=77)]) for number, store in enumerate(stores, 1))
+        return list(await asyncio.gather(*commits, return_exceptions=True))
+
+    results = crew.run(commit_both())
+    (winner,) = [number for number, result in enumerate(results, 1) if result == frozenset()]
+    (refused,) = [result for result in results if isinstance(result, SubmittedBefore)]
+    loser = 3 - winner
+    assert refused.jobs == {loser: winner}
+    crew.run(stores[loser - 1].commit([added(3, key=78), claimed(1, job=3)]))  # what was decided for it was taken back
+    (job,) = crew.run(stores[loser - 1].open()).jobs
+    assert (job.row.job, job.row.counts.assigned) == (3, 1)
 
 
 def test_an_empty_shard_without_an_owner_is_taken_again(crew: Crew) -> None:

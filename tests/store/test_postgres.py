@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.postgres import Postgres, postgres
+from tests.postgres_disk import a_small_server
 from tests.postgres_proxy import Loss, Proxy
 from tests.postgres_stores import ShardStore, make_crew, make_foreman, make_schema, shared_postgres
 from tests.store.builders import (
@@ -25,10 +26,11 @@ from tests.store.builders import (
     job_set,
     tasks_set,
 )
+from tests.waiting import until_async
 
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.records import LinesAdded, LinesDropped, ResultsDropped
-from gandy.errors import OutcomeUnknown, ShardLost, StoreError
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError, StoreFull
 from gandy.ids import TaskNumber
 from gandy.store import make_crew_store, make_store
 
@@ -114,14 +116,18 @@ def test_a_store_that_is_opened_with_an_old_lease_is_refused() -> None:
 def test_a_seizure_waits_for_the_commit_that_is_under_way() -> None:
     """A commit holds its shard's row until it is done, so the next owner sees all of it or none."""
     server, schema = shared_postgres(), make_schema()
-    with open_store(server.url(schema)) as (face, store):
-        lock = f"SELECT FROM {schema}.shards WHERE shard = {store.lease.shard} FOR SHARE"
+    lock_waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'gandy'"
+
+    async def test(store: ShardStore) -> None:
         with psycopg.connect(server.url().partition("&schema")[0]) as db:
-            db.execute(lock)  # as a commit does
-            seizure = asyncio.wait_for(store.crew.seize("another", store.lease), 0.3)
-            with pytest.raises(TimeoutError):
-                face.runner.run(seizure)
-        assert face.runner.run(store.crew.seize("another", store.lease)) is not None
+            db.execute(f"SELECT FROM {schema}.shards WHERE shard = {store.lease.shard} FOR SHARE")  # as a commit does
+            seizure = asyncio.create_task(store.crew.seize("another", store.lease))
+            await until_async(lambda: bool(query(server, lock_waits)))
+            assert not seizure.done()
+        assert await seizure is not None
+
+    with open_store(server.url(schema)) as (face, store):
+        face.runner.run(test(store))
 
 
 # Lost answers
@@ -372,6 +378,22 @@ def test_a_server_that_became_read_only_gets_no_new_work() -> None:
         assert caught.value.retryable
         with pytest.raises(StoreError, match="accepts no writes"):
             face.prepare()
+
+
+def test_a_full_disk_takes_no_new_work_even_if_a_row_still_fits() -> None:
+    with a_small_server() as (server, disk), open_store(server.url()) as (face, _):
+        face.commit(added(), claimed(1))
+        sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'gandy' ORDER BY pid"
+        before = query(server, sessions)
+        disk.fill()
+        face.commit(claimed(2))
+        for _ in range(2):
+            with pytest.raises(StoreFull, match="its disk is full"):
+                face.prepare()
+        assert face.get_counts() == Counts(waiting=1, assigned=2)
+        disk.empty()
+        face.prepare()
+        assert query(server, sessions) == before, "on a full disk a server may let nobody in"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tests.store.builders import (
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.records import JobAdded, LinesAdded, LinesDropped, Record, ResultsDropped
 from gandy.core.rows import TaskRow
-from gandy.errors import StoreError
+from gandy.errors import StoreError, SubmittedBefore
 from gandy.ids import JobId, TaskNumber
 from gandy.store import make_store
 from gandy.store.memory import MemoryStore
@@ -173,14 +173,21 @@ def test_a_job_is_found_by_the_key_of_its_request(store: Blocking) -> None:
     assert store.find_submission(77) == 1
 
 
+def test_the_key_of_a_job_is_known(store: Blocking) -> None:
+    store.commit(added(1, key=77), added(2))
+    assert [store.get_submission(job) for job in (1, 2, 3)] == [77, 0, 0]
+
+
 def test_two_jobs_cannot_have_the_same_key(store: Blocking) -> None:
     store.commit(added(1, key=77))
-    with pytest.raises(StoreError) as caught:
-        store.commit(added(2, key=77))
-    assert caught.value.retryable  # the client asks again, and finds the first one
-    with pytest.raises(StoreError):
+    with pytest.raises(SubmittedBefore) as caught:
+        store.commit(added(2, key=77), added(6, key=78))
+    assert (caught.value.jobs, caught.value.retryable) == ({2: 1}, True)
+    with pytest.raises(StoreError, match="submitted already"):
         store.commit(added(3, key=5), added(4, key=5))
     assert [row.job for row in store.list_jobs()] == [1]
+    store.commit(added(6, key=78))
+    assert store.find_submission(78) == 6
 
 
 def test_the_key_of_a_forgotten_job_can_be_used_again(store: Blocking) -> None:

@@ -181,6 +181,10 @@ class Bus:
         """Seconds by which `now` may be wrong; infinity if the shared time is not known."""
         return self.engine.ask(lambda member, now: member.time.max_error(now))
 
+    def clock_estimate(self) -> float:
+        """Seconds by which `now` is probably wrong, at most `clock_error`; infinity if that is not known."""
+        return self.engine.ask(lambda member, now: member.time.estimate_error(now))
+
     def clock_round_trip(self) -> float | None:
         """Seconds of the shortest of the last five; None if this process leads, or no leader has replied yet."""
         return self.engine.ask(lambda member, _now: member.time.follower.round_trip)

@@ -13,8 +13,8 @@ from gandy.terminal.options import Format, Seconds, foreman_option, open_client,
 from gandy.terminal.say import print_result, say
 
 LIST_KEYS: Final = (
-    "id, name, version, places, shards, jobs, lease_seconds, silent_seconds, is_leaving and is_here (it is the one "
-    "that was asked)"
+    "id, name, version, places, shards, jobs, lease_seconds, silent_seconds, is_leaving, is_here (it is the one that "
+    "was asked) and is_gone"
 )
 
 
@@ -105,7 +105,8 @@ def stop(drain: bool, foreman: tuple[str, ...], output: Format) -> None:
     "list",
     epilog=make_epilog("gandy foreman list", "gandy foreman list --output json"),
     help="List the foremen of the crew: the shards of jobs that each owns, for how long its lease is valid, and how "
-    f"long ago it was last heard of.\n\nWith --output json, a foreman has the keys {LIST_KEYS}.",
+    "long ago it was last heard of. One that died is gone when others have taken over what it owned; it is listed for "
+    f"an hour.\n\nWith --output json, a foreman has the keys {LIST_KEYS}.",
 )
 @foreman_option
 @output_option
@@ -124,19 +125,28 @@ def drain(name: str, foreman: tuple[str, ...], output: Format) -> None:
     """Let a foreman hand over its jobs to the other foremen of the crew, and stop.
 
     NAME is a name or an id of 'gandy foreman list'; without it, the foreman that answers is meant. Tasks go on, and no
-    request fails. The command ends when everything is handed over. A foreman with a store of its own has no others to
-    hand over to: use 'gandy foreman stop'.
+    request fails. The command ends when everything is handed over. If the foreman is gone, others take over by
+    themselves: the command waits for that, and says who owns its jobs now. A foreman with a store of its own has no
+    others to hand over to: use 'gandy foreman stop'.
 
-    With --output json, an object {"foreman": NAME, "id": ID, "shards": [NUMBER, ...], "jobs": NUMBER} is printed, with
-    what was handed over.
+    With --output json, an object {"foreman": NAME, "id": ID, "shards": [NUMBER, ...], "jobs": NUMBER, "gone": BOOLEAN}
+    is printed, with what it owned.
     """
-    from gandy.client.foremen import choose_foreman
-    from gandy.terminal.people import format_count
+    from gandy.client.foremen import choose_foreman, describe_owners, shorten_id
+    from gandy.terminal.people import format_count, format_seconds
 
     with open_client(foreman) as client:
         row = choose_foreman(client.foremen(), name)
         if row.shards and output == "table":
             say(f"foreman {row.name} hands over its jobs; {format_count(row.jobs)} have not ended", err=True)
         client.drain_foreman(row.id)
-    plain = {"foreman": row.name, "id": row.id, "shards": row.shards, "jobs": row.jobs}
-    print_result(output, f"foreman {row.name} has handed over everything, and stops", plain, row.id)
+        # The foreman that was asked is stopping, and perhaps we know no other one.
+        rows = () if row.is_here else client.foremen()
+    gone = next((each for each in rows if each.id == row.id and each.is_gone), None)
+    text = f"foreman {row.name} has handed over everything, and stops"
+    if gone is not None:
+        what = f"foreman {row.name} ({shorten_id(row.id)})"
+        age, owners = format_seconds(gone.silent_seconds), describe_owners(rows)
+        text = f"{what} is gone: it was last heard of {age} ago, and owns nothing any more; {owners}"
+    plain = {"foreman": row.name, "id": row.id, "shards": row.shards, "jobs": row.jobs, "gone": gone is not None}
+    print_result(output, text, plain, row.id)

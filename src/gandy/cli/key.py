@@ -32,7 +32,8 @@ def key() -> None:
 @key.command(
     "list",
     epilog=make_epilog("gandy key list", "gandy key list --output json"),
-    help=f"List keys and open invitations.\n\nWith --output json, each has the keys {LIST_KEYS}.",
+    help="List keys and open invitations. Links are those that are open now in the whole crew; a worker has one to "
+    f"each shard of its jobs (see 'gandy foreman list').\n\nWith --output json, each has the keys {LIST_KEYS}.",
 )
 @output_option
 def list_keys(output: Format) -> None:

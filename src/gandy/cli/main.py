@@ -33,6 +33,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "leave": LazyCommand("gandy.cli.key:leave", "Forget the crew that this machine joined."),
     "key": LazyCommand("gandy.cli.key:key", "List, make and revoke keys of this machine's foreman."),
     "job": LazyCommand("gandy.cli.job:job", "Show jobs, wait for them, and change them."),
+    "report": LazyCommand(
+        "gandy.cli.report.command:report",
+        "Write everything about some jobs to one HTML file, to be sent to other people.",
+    ),
     "run": LazyCommand(
         "gandy.cli.run:run", "Run a Python function on a worker that has it, and print the job's number."
     ),
@@ -40,6 +44,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "store": LazyCommand("gandy.cli.store:store", "Copy the jobs of one store to another."),
     "submit": LazyCommand(
         "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."
+    ),
+    "top": LazyCommand(
+        "gandy.cli.top.command:top", "Show the crew at work: jobs, their tasks, workers, calls and foremen."
     ),
     "up": LazyCommand("gandy.cli.up:up", "Start a foreman and a worker here, in the foreground."),
     "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, list workers, or stop them."),

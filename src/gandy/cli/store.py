@@ -33,7 +33,8 @@ def copy(source: str, target: str, output: Format) -> None:
 
     FROM and TO are as --store of 'gandy foreman run': sqlite:PATH or postgresql://… with an optional schema=NAME. Stop
     all foremen of both first. The target must have no jobs. Numbers of jobs stay the same, and running tasks go on when
-    a foreman starts with the target; start none with the source any more. Progress is shown on standard error.
+    a foreman starts with the target; start none with the source any more. A client that sends a submission again then
+    finds its job. Progress is shown on standard error.
 
     With --output json, one object is printed, with the keys from, to, jobs, tasks and unreadable (numbers of jobs that
     cannot be read, and were not copied). With --output quiet, only the number of jobs is printed.

@@ -326,7 +326,9 @@ class AsyncClient:
     async def drain_foreman(self, foreman: str = "") -> None:
         """Let a foreman, by name or id, hand over all that it owns to the others, and stop; or the one that we use.
 
-        Returns when it has handed over everything. Raises: Rejected: no foreman is called that, or it is the only one.
+        Returns when it has handed over everything, or when it is gone and the others have taken over.
+
+        Raises: Rejected: no foreman is called that, or it is the only one.
         """
         row = choose_foreman(await self.foremen(), foreman)  # by its id, no other one stops if this is sent again
         await self.connection.ask(DrainForeman(row.id), Done)

@@ -28,6 +28,7 @@ from gandy.errors import (
     NotAllowed,
     Rejected,
     StoreError,
+    StoreFull,
 )
 from gandy.limits import LAST_INTEGER, LAST_NUMBER, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
@@ -180,6 +181,7 @@ _ERRORS: Final[Mapping[str, type[GandyError]]] = {
     "not_allowed": NotAllowed,
     "no_clock": NoClock,
     "moved": JobMoved,
+    "full": StoreFull,
 }
 
 

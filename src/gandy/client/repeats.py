@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Final
 
 from gandy.core import requests as ask
-from gandy.errors import GandyError, JobMoved, StoreError
+from gandy.errors import GandyError, JobMoved, StoreError, StoreFull
 from gandy.limits import LAST_INTEGER
 from gandy.moments import Monotonic
 
@@ -77,12 +77,14 @@ def may_repeat(request: ask.Request) -> bool:
 def is_passing(error: GandyError, has_many_foremen: bool, has_just_moved: bool) -> bool:
     """True if a foreman that refuses is likely to be able to do it soon.
 
-    Another one is about to own the job. Or the database of many foremen is away; but a foreman with a store of its own
-    has no room on its disk, which takes longer, and which the user must know. Or the client has just come to this
+    Another one is about to own the job. Or the database of many foremen is away; but a full disk takes longer, and the
+    user must know, as of any problem of a foreman with a store of its own. Or the client has just come to this
     foreman, and so have the workers, or they are on their way.
     """
     if isinstance(error, JobMoved):
         return True
+    if isinstance(error, StoreFull):
+        return False
     return error.retryable and (has_just_moved or (has_many_foremen and isinstance(error, StoreError)))
 
 

@@ -10,13 +10,14 @@ from gandy.core.intake import Intake
 from gandy.core.links import Link
 from gandy.core.lone_foreman import answer_alone
 from gandy.core.looking import Looking
+from gandy.core.merging import merge_keys
 from gandy.core.records import JobAdded
 from gandy.core.refusal import Refusal
 from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.shards import NO_SHARD
 from gandy.core.standing import Standing
-from gandy.core.steps import Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
-from gandy.core.viewing import Viewing
+from gandy.core.steps import AskShards, Decide, Forward, KeepArguments, Look, ManageCrew, ManageKeys, Note, Steps
+from gandy.core.viewing import Viewed, Viewing
 
 # Requests that only the owner of the job's shard can answer: it has the job in memory.
 Owned = (
@@ -62,6 +63,8 @@ class Answers:
         shard = yield from self._find_elsewhere(request)
         if shard != NO_SHARD:
             return (yield Forward(shard, request))  # type: ignore[no-any-return]
+        if isinstance(request, Viewed):
+            return (yield from self._viewing.answer(request))
         return (yield from self._answer(request, link, token))
 
     def _find_elsewhere(self, request: ask.Request) -> Steps[int]:
@@ -95,7 +98,9 @@ class Answers:
                 return (yield from changing.stop_worker(worker, immediate, request.again))
             case ask.StopForeman(drain):
                 return (yield from changing.stop_foreman(drain))
-            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite() | ask.ListAudit():
+            case ask.ListKeys():
+                return (yield from self._list_keys(request))
+            case ask.MakeKey() | ask.RevokeKey() | ask.Invite() | ask.ListAudit():
                 return (yield ManageKeys(request))  # type: ignore[no-any-return]
             case ask.PutArguments():
                 yield KeepArguments(request)
@@ -104,10 +109,16 @@ class Answers:
                 if self._foreman.shard == NO_SHARD:
                     return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
                 return (yield ManageCrew(request))  # type: ignore[no-any-return]
-            case ask.WatchCrew() | ask.WatchTasks() | ask.ReadStates() | ask.FindTasks():
-                return (yield from self._viewing.answer(request))
             case _:
                 return (yield from self._looking.answer(request))
+
+    def _list_keys(self, request: ask.ListKeys) -> Steps[ask.KeyList]:
+        """The keys, with their links to all shards."""
+        here: ask.KeyList = yield ManageKeys(request)
+        if request.is_local or self._foreman.shard == NO_SHARD:
+            return here
+        elsewhere = yield AskShards(ask.ListKeys(is_local=True))
+        return merge_keys(here, [each for each in elsewhere if isinstance(each, ask.KeyList)])
 
     def _take(self, request: NewWork, link: Link, token: Any) -> Steps[None]:
         answer = ask.Done()

@@ -39,7 +39,7 @@ class Changing:
         self._looking = looking
 
     def change(self, request: Change) -> Steps[ask.Answer]:
-        self._refuse_if_stuck()
+        self._refuse_if_stuck(request)
         row = check_readable((yield from self._looking.get_job(request.job)))
         if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
             if _may_be_done(request, row):
@@ -85,7 +85,7 @@ class Changing:
 
     def retract(self, request: ask.RetractTasks) -> Steps[ask.Answer]:
         """Cancel tasks that have not begun, and only those. Workers are asked about those that they have."""
-        self._refuse_if_stuck()
+        self._refuse_if_stuck(request)
         check_readable((yield from self._looking.get_job(request.job)))
         yield Note("retracted", {"job": request.job, "tasks": len(request.tasks)})
         reactor = self._foreman.reactor
@@ -128,7 +128,7 @@ class Changing:
         ]
 
     def forget(self, request: ask.ForgetJobs, token: Any) -> Steps[None]:
-        self._refuse_if_stuck()
+        self._refuse_if_stuck(request)
         states = yield Look(lambda store: store.find_states(request.jobs))
         kept = tuple(self._find_kept(states, request.jobs))
         staying = {each.job for each in kept}
@@ -173,9 +173,11 @@ class Changing:
         yield StopProgram(drain)
         return ask.Done()
 
-    def _refuse_if_stuck(self) -> None:
+    def _refuse_if_stuck(self, request: Change | ask.RetractTasks | ask.ForgetJobs) -> None:
         if self._standing.is_stuck:
-            raise Refusal("store", f"nothing can be changed now: {self._standing.trouble}", retryable=True)
+            # The same request may have come before, and have been decided: then it is done later.
+            what = "it may be done when the store works again" if request.again else "nothing can be changed now"
+            raise self._standing.refuse(what)
 
 
 def _may_be_done(request: Change, row: JobRow) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, assert_never, get_args
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, KillAttempts, Recall, Reply, Send
-from gandy.core.extensions import DIRECTORY, WANT, encode
+from gandy.core.extensions import DIRECTORY, PONG, WANT, encode
 from gandy.core.link_table import LinkTable
 from gandy.core.link_tasks import Inputs
 from gandy.core.links import Link, Port
@@ -22,8 +22,9 @@ from gandy.core.roles import OFFERS, WORKING, Credentials, CrewRole, admits, gua
 from gandy.core.shards import NO_SHARD, Directory
 from gandy.core.switchboard import Switchboard
 from gandy.core.wants import Wants
-from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
+from gandy.core.withdrawal import Withdrawal, find_new_work, find_repeated, keep_records, keep_sends
 from gandy.errors import RemoteProtocolError
+from gandy.ids import JobId
 from gandy.limits import MAX_SILENT_LINKS
 from gandy.moments import Monotonic
 from gandy.talk.foreman import ForemanSide
@@ -143,6 +144,15 @@ class Foreman:
         self.switchboard.dispatcher.on_worker(link.peer, worker, now)
         if before is not None:  # that link broke, and the foreman has not noticed
             before.port.abort()
+        self._probe(link)
+
+    def _probe(self, link: Link) -> None:
+        """Send something to the former workers of this one whose links have not ended. If their machine has lost its
+        power, it says now that it knows nothing of these links; a living worker ignores a PONG."""
+        for former in map(self.links.find, link.former):
+            if former is not None and former is not link and Extension.HEARTBEAT in former.agreed:
+                former.send(PONG, b"", 0)
+                former.flush()
 
     # Other shards
 
@@ -236,15 +246,33 @@ class Foreman:
         Nothing begins until `on_store_ready`, so that results, cancels and the like have the room that is left.
         """
         self.is_paused = True
+        self._gather(batch)
+        new = find_new_work(batch.records, self.reactor.owners)
+        self._withdraw(batch, new, now)
+        return new
+
+    def on_submitted_before(self, batch: Batch, earlier: Mapping[JobId, JobId], now: Monotonic) -> Withdrawal | None:
+        """The store has these new jobs of this batch already, with other numbers: answer with those.
+
+        The rest is in `batch`, to be committed again. None: other work needs them, and nothing was taken out.
+        """
+        self._gather(batch)
+        new = find_repeated(batch.records, earlier)
+        if new is not None:
+            self._withdraw(batch, new, now)
+        return new
+
+    def _gather(self, batch: Batch) -> None:
+        """Add what was decided since to a batch."""
         batch.records += self.batch.records
         batch.sends += self.batch.sends
         self.batch = Batch()
-        new = find_new_work(batch.records, self.reactor.owners)
+
+    def _withdraw(self, batch: Batch, new: Withdrawal, now: Monotonic) -> None:
         batch.records = keep_records(batch.records, new)
         batch.sends = keep_sends(batch.sends, new)
         if new:
             batch.add(self.reactor.control.withdraw(new, now))
-        return new
 
     def on_store_ready(self, now: Monotonic) -> None:
         """The store can keep new work again."""

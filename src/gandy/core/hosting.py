@@ -12,10 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gandy.core.shards import CrewView, ForemanPlace, Lease, ShardPlace
+from gandy.moments import Monotonic
 
 LEASE_SECONDS: Final = 6.0  # after which other foremen may take over a shard whose owner is silent
 BEAT_PERIOD: Final = 2.0  # seconds between two renewals: two may fail before a lease expires
 LEASE_MARGIN: Final = 1.0  # seconds before the end of its lease from which a foreman sends nothing before it has looked
+SILENCE_SECONDS: Final = LEASE_SECONDS - BEAT_PERIOD  # that we see a foreman silent before we take over its shards
 SECOND_CHOICE: Final = 1.0  # seconds after the end of a lease from which not only the best heir takes over
 
 
@@ -47,11 +49,43 @@ class Forget(Struct, frozen=True):
 Step = Seize | HandOver | Retire | Forget
 
 
-def plan(view: CrewView, me: str, own: int, mine: Collection[int], dead: Collection[str]) -> list[Step]:
+class Silences:
+    """Since when we have seen other foremen silent.
+
+    While the database is away no lease can be renewed, and we see nothing. Afterwards all leases have expired, and
+    their owners must have the time to renew them.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, Monotonic] = {}
+
+    def note(self, view: CrewView, now: Monotonic) -> None:
+        """The database showed this now."""
+        silent = (each for each in view.foremen if each.silent_seconds > BEAT_PERIOD)
+        self._since = {each.id: self._find_start(each, now) for each in silent}
+
+    def _find_start(self, foreman: ForemanPlace, now: Monotonic) -> Monotonic:
+        since = self._since.get(foreman.id, now)
+        return since if foreman.silent_seconds >= now - since else now  # else it was heard of since
+
+    def find_spared(self, now: Monotonic) -> set[str]:
+        """Foremen whose leases may have expired although they live."""
+        return {foreman for foreman, since in self._since.items() if now < since + SILENCE_SECONDS}
+
+
+def plan(
+    view: CrewView,
+    me: str,
+    own: int,
+    mine: Collection[int],
+    dead: Collection[str],
+    spared: Collection[str] = (),
+) -> list[Step]:
     """What to do now. `own`: the shard that our clients talk to; `mine`: all that run here; `dead`: foremen that are
-    known to be gone."""
+    known to be gone; `spared`: those whose leases may have expired although they live."""
     loads = _count_shards(view, dead)
-    steps: list[Step] = [Seize(lease) for lease in view.leases if _should_seize(lease, me, loads, dead)]
+    gone = [lease for lease in view.leases if lease.owner in dead or lease.owner not in spared]
+    steps: list[Step] = [Seize(lease) for lease in gone if _should_seize(lease, me, loads, dead)]
     extra = sorted(shard for shard in mine if shard != own)
     return steps or _forget(view, dead) or _balance(extra, me, loads) or [Retire(shard) for shard in extra]
 
@@ -78,6 +112,20 @@ def _count_shards(view: CrewView, dead: Collection[str]) -> dict[str, int]:
     """How many shards each foreman owns that is there to stay."""
     alive = [each for each in view.foremen if each.id not in dead and not each.is_leaving and not _is_silent(each)]
     return {each.id: sum(lease.owner == each.id for lease in view.leases) for each in alive}
+
+
+def list_present(view: CrewView) -> frozenset[str]:
+    """The ids of foremen that are not gone. One that is silent is gone as soon as it owns nothing any more: others have
+    taken over then."""
+    owners = {lease.owner for lease in view.leases}
+    return frozenset(each.id for each in view.foremen if each.id in owners or not _is_silent(each))
+
+
+def find_foreman(view: CrewView, name: str) -> ForemanPlace | None:
+    """A foreman by its id or name. One that is gone leaves its name to others."""
+    present = list_present(view)
+    found = [each for each in view.foremen if name in (each.id, each.name)]
+    return max(found, key=lambda each: each.id in present, default=None)
 
 
 def _is_silent(foreman: ForemanPlace) -> bool:
@@ -127,6 +175,12 @@ def list_shard_places(view: CrewView, machine: str) -> tuple[ShardPlace, ...]:
         for lease, owner in found
         if owner is not None
     )
+
+
+def list_ownerless(view: CrewView) -> tuple[int, ...]:
+    """The shards that no foreman has now. One will have them soon."""
+    foremen = {each.id for each in view.foremen}
+    return tuple(lease.shard for lease in view.leases if lease.owner not in foremen)
 
 
 def reach(foreman: ForemanPlace, machine: str) -> tuple[str, ...]:

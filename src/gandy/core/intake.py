@@ -1,6 +1,6 @@
 """Accepts new work from clients: jobs, their lines in parts, and tasks for open jobs. Checks every limit."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -54,6 +54,10 @@ class Submissions:
             self._jobs[key] = job
             if len(self._jobs) > self._most:
                 del self._jobs[next(iter(self._jobs))]  # the oldest
+
+    def move(self, earlier: Mapping[JobId, JobId]) -> None:
+        """Requests for these jobs came before, and were given other numbers then."""
+        self._jobs |= {key: earlier[job] for key, job in self._jobs.items() if job in earlier}
 
     def drop(self, jobs: Set[JobId]) -> None:
         for key in [key for key, job in self._jobs.items() if job in jobs]:
@@ -167,6 +171,7 @@ class Intake:
                 self._uploads[key] = Upload(known.number, new.uploads[known.number] - 1)
         for job in new.jobs:
             self._owners.pop(job, None)
+        self._submissions.move(new.earlier)
         self._submissions.drop(new.jobs)
 
     def on_gone(self, link: Link | None, now: Monotonic) -> Iterator[Effect]:
@@ -184,7 +189,7 @@ class Intake:
 
     def _refuse_in_trouble(self) -> None:
         if self._standing.trouble:
-            raise Refusal("store", f"no new work is accepted: {self._standing.trouble}", retryable=True)
+            raise self._standing.refuse("no new work is accepted")
 
     def _find_past(self, after: tuple[JobId, ...]) -> Steps[dict[JobId, JobState]]:
         """How the final ones of these jobs ended; the reactor knows the rest. No step may follow the last look."""

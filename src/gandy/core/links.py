@@ -74,6 +74,7 @@ class Link:
         self._is_named = False  # as a worker
         self.nameless = f"{NAMELESS}{port.name}"
         self.worker = self.nameless  # until HELLO gives another name
+        self.former: tuple[str, ...] = ()  # workers that died in its folder, if they may be what it was
         self.tasks = LinkTasks(side)
         self.is_client = False
         self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
@@ -208,7 +209,8 @@ class Link:
         self.is_known = self._is_named = True
         # It reports for former workers, except for those that connected with another key.
         former = () if event.about is UNSET else event.about.former
-        return reactor.on_hello(info, held, now, [each for each in former if self._may_be(each, reactor)])
+        self.former = tuple(each for each in former if self._may_be(each, reactor))
+        return reactor.on_hello(info, held, now, self.former)
 
     def find_fault(self, reactor: Reactor, hello: Hello) -> Fault | None:
         """Why a worker may not have the id that it claims. Checked before anything is agreed on."""

@@ -3,12 +3,13 @@
 Every worker has a link to every shard. Its slots are the same everywhere; what it does there is added up.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from msgspec.structs import replace
 
-from gandy.core.requests import ForemanStatus, WorkerList, WorkerRow
+from gandy.core.requests import ForemanStatus, KeyList, WorkerList, WorkerRow
 
 
 def merge_workers(here: WorkerList, others: Iterable[WorkerList]) -> WorkerList:
@@ -46,3 +47,11 @@ def merge_status(here: ForemanStatus, others: Sequence[ForemanStatus]) -> Forema
         assigned=sum(each.assigned for each in everyone),
         unreadable=sum(each.unreadable for each in everyone),
     )
+
+
+def merge_keys(here: KeyList, others: Iterable[KeyList]) -> KeyList:
+    """The keys that the shard here knows, with their links to all shards."""
+    links = Counter({row.id: row.links for row in here.rows})
+    for each in others:
+        links.update({row.id: row.links for row in each.rows})
+    return KeyList(tuple(replace(row, links=links[row.id]) for row in here.rows))

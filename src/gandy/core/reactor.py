@@ -23,7 +23,7 @@ from gandy.core.progress import Blame, JobProgress
 from gandy.core.records import Began, Claimed
 from gandy.core.workers import KnownWorker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
-from gandy.moments import NEVER, Monotonic, Wall
+from gandy.moments import LONG_AGO, NEVER, Monotonic, Wall
 
 FIRST_REFUSAL_PAUSE: Final = 0.02  # seconds; the original frees a processor a moment after it reported a result
 LONGEST_REFUSAL_PAUSE: Final = 5.0  # seconds; the longest that a free worker goes without a task that waits
@@ -103,7 +103,8 @@ class Reactor:
                 self.owners.take(worker, attempt, held)
                 if has_begun:
                     worker.held.begun.add(attempt)
-        if former.connected:  # a copy of its folder is in use elsewhere
+        if former.connected:  # its link is dead, or a copy of its folder is in use elsewhere
+            former.replaced_at = now if former.replaced_at == LONG_AGO else former.replaced_at
             self.workers.settle(former)
             return []
         return self._forget_worker(former, now)
@@ -118,14 +119,15 @@ class Reactor:
             self.dispatcher.request()
 
     def on_absent(self, worker: str, now: Monotonic) -> list[Effect]:
-        """A worker's link is gone. It keeps its tasks for the grace period."""
+        """A worker's link is gone. It keeps its tasks for the grace period, unless a new one has its folder."""
         found = self.workers.find(worker)
         if found is None or not found.connected:
             return []
         found.connected = False
         found.absent_since = now
         self.workers.settle(found)
-        return self._forget_worker(found, now) if found.dismissed or not found.held else []
+        is_over = found.dismissed or found.is_replaced or not found.held
+        return self._forget_worker(found, now) if is_over else []
 
     def on_gone(self, worker: str, now: Monotonic) -> list[Effect]:
         """A worker is known to be dead, or has left for good: what it held is lost."""

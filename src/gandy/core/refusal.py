@@ -1,6 +1,6 @@
 """How a foreman refuses a request. The kind is one of those of `core.requests.RequestFailure`."""
 
-from gandy.errors import GandyError
+from gandy.errors import GandyError, StoreError, StoreFull
 
 
 class Refusal(GandyError):
@@ -10,3 +10,8 @@ class Refusal(GandyError):
         super().__init__(message)
         self.kind = kind
         self.retryable = retryable
+
+
+def name_kind(error: StoreError) -> str:
+    """The kind of a failure because of the store. A full disk has one of its own: waiting does not help."""
+    return "full" if isinstance(error, StoreFull) else "store"

@@ -310,6 +310,8 @@ class LookAtShards(_Request, frozen=True):
 class ListKeys(_Request, frozen=True):
     """Answered with `KeyList`."""
 
+    is_local: bool = False  # only the links to the shard that is asked; from a foreman to another
+
 
 class MakeKey(_Request, frozen=True):
     """Answered with `KeyMade`. Its owner keeps the secret half to itself."""
@@ -395,8 +397,8 @@ class Done(_Answer, frozen=True):
 class RequestFailure(_Answer, frozen=True, tag="Failure"):
     """The request was refused. The kind is for programs, the message for people."""
 
-    # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal; or moved: another foreman
-    # is taking over the job, and can be asked soon
+    # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal; full: the store has no room
+    # until a user makes some; or moved: another foreman is taking over the job, and can be asked soon
     kind: OptionalName
     message: Text
     retryable: bool = False
@@ -507,6 +509,7 @@ class ForemanRow(Struct, frozen=True):
     silent_seconds: Seconds  # since it last told the database that it is there
     is_leaving: bool = False
     is_here: bool = False  # it is the one that was asked
+    is_gone: bool = False  # it is silent, and other foremen have taken over what it owned
 
 
 class ForemanList(_Answer, frozen=True):
@@ -569,7 +572,7 @@ class KeyRow(Struct, frozen=True):
     made: WallMoment
     expires: WallMoment | None
     origin: Text
-    links: Count  # that are open now
+    links: Count  # that are open now, in the whole crew; a worker has one to each shard
     uses: Count = 0  # of an invitation, that are left
 
 

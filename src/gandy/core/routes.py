@@ -5,10 +5,13 @@ shard, the one with the higher epoch is true. A shard is retired when no foreman
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gandy.core.hosting import name_shard
 from gandy.core.shards import Directory, ShardPlace
+from gandy.moments import Monotonic
+
+RETIREMENT: Final = 20.0  # seconds; foremen look at the database every two, and a link that is silent for 15 is cut
 
 
 class Changes(NamedTuple):
@@ -24,6 +27,7 @@ class Routes:
     def __init__(self) -> None:
         self._places: dict[int, ShardPlace] = {}
         self._named: dict[int, frozenset[int]] = {}  # shards in the last directory of each link that is up
+        self._retired: dict[int, Monotonic] = {}  # since when
         self.foremen: tuple[tuple[str, ...], ...] = ()  # the addresses of each, by the last directory
 
     def __iter__(self) -> Iterator[int]:
@@ -41,7 +45,7 @@ class Routes:
         found = {place.shard: place for place in directory.shards}
         if is_linked:
             found.setdefault(here, self._places.get(here, ShardPlace(here, 0, ())))
-            self._named[here] = frozenset(found)
+            self._named[here] = frozenset(found).union(directory.ownerless)
         self.foremen = directory.foremen
         opened = tuple(shard for shard in found if shard not in self._places)
         moved = tuple(shard for shard, place in found.items() if self._is_moved(place, is_linked and shard == here))
@@ -74,7 +78,16 @@ class Routes:
         named = frozenset[int]().union(*self._named.values())
         return [shard for shard in self._places if shard not in named] if named else []
 
+    def list_dead(self, now: Monotonic) -> list[int]:
+        """Shards that have been retired for so long that every foreman must know: nothing for them counts any more.
+
+        Call this steadily. A foreman that has just started a shard is not known to all others yet.
+        """
+        self._retired = {shard: self._retired.get(shard, now) for shard in self.list_retired()}
+        return [shard for shard, since in self._retired.items() if now - since >= RETIREMENT]
+
     def forget(self, shard: int) -> None:
         """The conversation for a retired shard has ended."""
+        self._retired.pop(shard, None)
         del self._places[shard]
         self._named.pop(shard, None)

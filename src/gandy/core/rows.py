@@ -111,6 +111,9 @@ class StoredJobs(Protocol):
     async def find_submission(self, key: int) -> JobId | None:
         """The job that was submitted with this key, if there is one."""
 
+    async def get_submission(self, job: JobId) -> int:
+        """The key with which a job was submitted; 0 if it has none."""
+
     async def draw_number(self) -> JobId | None:
         """The number of the next job, if foremen share the store. None: the foreman numbers its jobs itself."""
 

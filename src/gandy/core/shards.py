@@ -62,6 +62,8 @@ class Directory(Struct, frozen=True):
     here: ShardNumber  # the shard at whose link this is sent
     shards: Annotated[tuple[ShardPlace, ...], Meta(max_length=MAX_SHARDS)] = ()
     foremen: Annotated[tuple[Places, ...], Meta(max_length=MAX_SHARDS)] = ()
+    # Shards that no foreman can be reached for now. One that is not named at all is retired: its jobs have ended.
+    ownerless: Annotated[tuple[ShardNumber, ...], Meta(max_length=MAX_SHARDS)] = ()
 
 
 class Want(Struct, frozen=True):

@@ -58,6 +58,7 @@ class KnownWorker:
         self.problem = ""  # what it is short of, and so uses fewer slots than it has
         self.knows_time = False  # the shared one, and so it can begin tasks at a time
         self.last_heard = Monotonic(0.0)
+        self.replaced_at = LONG_AGO  # when a new worker in its folder said first that it is dead
         self.last_moved = Monotonic(0.0)  # when it was given tasks, or ended some
         self.turn = 0  # the lower, the longer ago it was used
         self.slots = SlotAccount(shared=info.slots)
@@ -74,6 +75,11 @@ class KnownWorker:
         """Those of all shards. While other shards use some of them, this one may use fewer."""
         slots = self.slots
         return slots.most + slots.reserved if self.info.shares_slots and not self.problem else slots.total
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if a new worker in its folder says that it is dead, and it was not heard of since."""
+        return self.last_heard <= self.replaced_at
 
     @property
     def free(self) -> int:

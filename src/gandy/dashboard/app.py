@@ -7,11 +7,12 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from gandy.clocks import read_monotonic
+from gandy.dashboard.api.table import HEALTH, METRICS
 from gandy.dashboard.connection import HttpExchange
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.endpoints import Endpoint, Endpoints, Found, make_call
 from gandy.dashboard.gate import count_request
-from gandy.dashboard.guard import PAGE, Guard
+from gandy.dashboard.guard import OWN_SITES, PAGE, Guard, check_change
 from gandy.dashboard.limits import MAX_SESSION_STREAMS, MAX_STREAMS
 from gandy.dashboard.messages import HTML, HttpRefusal, HttpRequest, HttpResponse, Streaming, make_json
 from gandy.dashboard.page_files import make_page, read_page_file
@@ -20,8 +21,6 @@ from gandy.dashboard.sessions import Session, Sessions
 from gandy.errors import GandyError
 
 API: Final = "/api/"
-HEALTH: Final = "/healthz"
-METRICS: Final = "/metrics"
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -64,7 +63,6 @@ class App:
         self.cookie = cookie
         self._is_secure = is_secure
         self._open = {HEALTH, METRICS} if has_open_metrics else {HEALTH}
-        self._streams = 0
 
     def admit(self, request: HttpRequest) -> HttpExchange | HttpResponse:
         """Raises: HttpRefusal."""
@@ -74,7 +72,17 @@ class App:
         session = self._find_session(request)
         if session is None and request.path not in self._open:
             return self._refuse_stranger(request)
-        return _Exchange(self, request, session)
+        found = self._find_endpoint(request)
+        return _Exchange(self, request, session, found)
+
+    def _find_endpoint(self, request: HttpRequest) -> Found | None:
+        """None: the request is for a file of the page. Raises: HttpRefusal."""
+        if not request.path.startswith(API) and request.path not in (HEALTH, METRICS):
+            return None
+        found = self._endpoints.find(request)
+        if found.endpoint.changes:
+            check_change(request)
+        return found
 
     def finish(self, _request: HttpRequest, response: HttpResponse) -> HttpResponse:
         cache = NO_STORE if "Cache-Control" not in response.headers else {}
@@ -87,14 +95,11 @@ class App:
         token = parse_qs(request.query, errors="replace").get("token", [""])[-1]
         secret = self._sessions.open_browser(token)
         if secret is None:
-            if self._has_cookie(request):
-                return _redirect({})  # the user opened the same address again
-            return self._refuse_stranger(request)
+            is_known = self._find_browser(request) is not None  # the user opened the same address again
+            return _lead_to_page(request, {}) if is_known else self._refuse_stranger(request)
         secure = "; Secure" if self._is_secure else ""
-        return _redirect({"Set-Cookie": f"{self.cookie}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}"})
-
-    def _has_cookie(self, request: HttpRequest) -> bool:
-        return self._find_browser(request) is not None
+        cookie = f"{self.cookie}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        return _lead_to_page(request, {"Set-Cookie": cookie})
 
     def _find_session(self, request: HttpRequest) -> Session | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -110,26 +115,25 @@ class App:
         return None if morsel is None else self._sessions.find_browser(morsel.value)
 
     def _refuse_stranger(self, request: HttpRequest) -> HttpResponse:
-        if self._sessions.note_wrong(read_monotonic()):
+        has_tried = "authorization" in request.headers or "cookie" in request.headers or "token=" in request.query
+        if has_tried and self._sessions.note_wrong(read_monotonic()):
             text = "too many requests came without a valid token"
             return HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too_many", text, {"Retry-After": "1"}).make_response()
         headers = {"WWW-Authenticate": "Bearer"}
         if request.path.startswith(API) or request.path == METRICS:
             return HttpRefusal(HTTPStatus.UNAUTHORIZED, "no_token", WHAT_TO_TYPE, headers).make_response()
-        return HttpResponse(HTTPStatus.UNAUTHORIZED, make_page("No token", WHAT_TO_TYPE), HTML, headers)
+        # If another page sent the browser here, it has kept its cookie back, and sends it when this page sends it on.
+        page = make_page("No token", WHAT_TO_TYPE, goes_on=_comes_from_elsewhere(request))
+        return HttpResponse(HTTPStatus.UNAUTHORIZED, page, HTML, headers)
 
     # What it gets
 
-    async def answer(self, request: HttpRequest, session: Session, body: bytes) -> HttpResponse | Streaming:
-        """Raises: HttpRefusal."""
-        if request.path.startswith(API) or request.path in (HEALTH, METRICS):
-            found = self._endpoints.find(request)
-            return await self._call(found, request, session, body)
-        return read_page_file(request)
-
-    async def _call(
-        self, found: Found, request: HttpRequest, session: Session, body: bytes
+    async def answer(
+        self, request: HttpRequest, found: Found | None, session: Session, body: bytes
     ) -> HttpResponse | Streaming:
+        """Raises: HttpRefusal."""
+        if found is None:
+            return read_page_file(request)
         endpoint = found.endpoint
         call = make_call(found, request, body)
         if endpoint.changes:
@@ -146,23 +150,24 @@ class App:
 
     def begin_stream(self, session: Session) -> None:
         """Raises: HttpRefusal."""
-        if session.streams >= MAX_SESSION_STREAMS or self._streams >= MAX_STREAMS:
+        if session.streams >= MAX_SESSION_STREAMS or self.crew.streams >= MAX_STREAMS:
             text = "too many streams of events are open; close some"
             raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too_many", text, {"Retry-After": "5"})
         session.streams += 1
-        self._streams += 1
+        self.crew.streams += 1
 
     def end_stream(self, session: Session) -> None:
         session.streams -= 1
-        self._streams -= 1
+        self.crew.streams -= 1
 
 
 class _Exchange:
     """One request that may come in."""
 
-    def __init__(self, app: App, request: HttpRequest, session: Session | None) -> None:
+    def __init__(self, app: App, request: HttpRequest, session: Session | None, found: Found | None) -> None:
         self._app = app
         self._request = request
+        self._found = found
         self._session = session or Session()
         self._is_counted = self._is_streaming = False
         self.is_known = session is not None
@@ -170,7 +175,7 @@ class _Exchange:
     async def answer(self, body: bytes) -> HttpResponse | Streaming:
         count_request(self._session)
         self._is_counted = True
-        response = await self._app.answer(self._request, self._session, body)
+        response = await self._app.answer(self._request, self._found, self._session, body)
         if isinstance(response, Streaming):
             self._app.begin_stream(self._session)
             self._is_streaming = True
@@ -192,5 +197,12 @@ def _finish(answer: Any, endpoint: Endpoint) -> HttpResponse | Streaming:
     return answer if isinstance(answer, HttpResponse | Streaming) else make_json(answer, endpoint.status)
 
 
-def _redirect(headers: dict[str, str]) -> HttpResponse:
-    return HttpResponse(HTTPStatus.SEE_OTHER, headers={"Location": PAGE, **headers})
+def _lead_to_page(request: HttpRequest, headers: dict[str, str]) -> HttpResponse:
+    """Send the browser to the page. If another page sent it here, a redirect would not carry its new cookie."""
+    if _comes_from_elsewhere(request):
+        return HttpResponse(HTTPStatus.OK, make_page("gandy", "The dashboard opens.", goes_on=True), HTML, headers)
+    return HttpResponse(HTTPStatus.SEE_OTHER, content_type="", headers={"Location": PAGE, **headers})
+
+
+def _comes_from_elsewhere(request: HttpRequest) -> bool:
+    return request.headers.get("sec-fetch-site", "") not in OWN_SITES

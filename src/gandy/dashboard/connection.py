@@ -67,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._request: HttpRequest | None = None
         self._exchange: HttpExchange | None = None
+        self._refusal: HttpResponse | None = None  # of a request without a body, whose end has not come yet
         self._body = bytearray()
         self._work: asyncio.Task[None] | None = None
         self._stream: Stream | None = None
@@ -181,8 +182,7 @@ class HttpConnection(asyncio.Protocol):
         except HttpRefusal as refused:
             admitted = refused.make_response()
         if isinstance(admitted, HttpResponse):
-            self._must_close = True  # its body is not read
-            self._respond(admitted)
+            self._refuse(request, admitted)
             return
         self._exchange = admitted
         if admitted.is_known and not self.is_known:
@@ -193,6 +193,14 @@ class HttpConnection(asyncio.Protocol):
         elif self._http.they_are_waiting_for_100_continue:
             self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
 
+    def _refuse(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer before the body is read, if there is one; then nothing more can be read."""
+        self._must_close = "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
+        if self._must_close:
+            self._respond(response)
+        else:
+            self._refusal = response
+
     def _on_body(self, data: bytes) -> None:
         self._body += data
         if len(self._body) > MAX_BODY_BYTES:
@@ -201,6 +209,11 @@ class HttpConnection(asyncio.Protocol):
 
     def _on_end(self) -> None:
         assert self._transport is not None
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            self._respond(refusal)
+            self._begin_next()
+            return
         self.deadline = NEVER  # the handler has its own
         self._transport.pause_reading()
         body, self._body = bytes(self._body), bytearray()
@@ -247,8 +260,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _encode(self, request: HttpRequest, response: HttpResponse) -> bytes:
         headers = {
-            "Content-Length": str(len(response.body)),
-            **({"Content-Type": response.content_type} if response.body else {}),
+            **({} if response.status == HTTPStatus.NOT_MODIFIED else {"Content-Length": str(len(response.body))}),
+            **({"Content-Type": response.content_type} if response.content_type else {}),
             **response.headers,
             **(CLOSE if self._must_close else {}),
         }
@@ -291,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._request = self._request or HttpRequest("GET", "", "", {})
             self._respond(
-                HttpRefusal(error.error_status_hint, "bad_request", f"this is not HTTP: {error}").make_response()
+                HttpRefusal(error.error_status_hint, "bad_request", "this is not a request of HTTP/1.1").make_response()
             )
         else:
             self.close()

@@ -6,9 +6,11 @@ from typing import Final
 from gandy.clocks import read_monotonic, read_wall
 from gandy.dashboard.audience import EventAudience
 from gandy.dashboard.messages import encode_json
+from gandy.dashboard.metrics import Metrics
 from gandy.dashboard.rows import CrewObject, Surroundings, make_change, make_crew
 from gandy.dashboard.stream import Stream, make_event
 from gandy.moments import LONG_AGO
+from gandy.viewer.health import list_present_trouble
 from gandy.viewer.watcher import CrewWatcher
 
 KEPT_SECONDS: Final = 0.5  # for which one description of the whole crew serves all who ask for it
@@ -19,6 +21,7 @@ class CrewFeed:
 
     def __init__(self, watcher: CrewWatcher) -> None:
         self._watcher = watcher
+        self._metrics = Metrics()
         self._audience = EventAudience()
         self._number = 0
         self._kept = b""
@@ -35,6 +38,7 @@ class CrewFeed:
     def _send(self) -> None:
         """Changes are taken even if no browser looks: they must not pile up."""
         changes = self._watcher.picture.take_changes()
+        self._metrics.note(self._watcher.picture, changes)
         if not len(self._audience):
             return
         about = self._describe_surroundings()
@@ -48,7 +52,12 @@ class CrewFeed:
         return make_crew(self._watcher.picture, about)
 
     def _describe_surroundings(self) -> Surroundings:
-        return Surroundings(float(read_wall()), self._watcher.problem, self._watcher.foremen)
+        watcher = self._watcher
+        return Surroundings(float(read_wall()), watcher.problem, watcher.foremen, watcher.is_complete)
+
+    def count_trouble(self) -> int:
+        about = self._describe_surroundings()
+        return len(list_present_trouble(self._watcher.picture, about.problem, about.is_complete))
 
     def read(self) -> bytes:
         """The whole crew as JSON, at most half a second old."""
@@ -57,6 +66,10 @@ class CrewFeed:
             self._kept_at = now
             self._kept = encode_json(self._make_crew(self._describe_surroundings()))
         return self._kept
+
+    def format_metrics(self, streams: int) -> bytes:
+        """The crew as numbers, for Prometheus."""
+        return self._metrics.format(self._watcher.picture, self._describe_surroundings(), streams)
 
     def count_browsers(self) -> tuple[int, int]:
         """Those that have everything so far, and those that need everything."""

@@ -39,6 +39,7 @@ class Endpoint(NamedTuple):
     body: type[msgspec.Struct] | None = None
     status: HTTPStatus = HTTPStatus.OK
     asks: bool = True  # the foreman, so it takes its turn
+    is_open: bool = False  # it needs no token
 
     @property
     def changes(self) -> bool:

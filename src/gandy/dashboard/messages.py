@@ -44,7 +44,7 @@ class HttpResponse(NamedTuple):
 
     status: int
     body: bytes = b""
-    content_type: str = JSON
+    content_type: str = JSON  # empty: there is no body
     headers: Mapping[str, str] = NO_HEADERS
 
 

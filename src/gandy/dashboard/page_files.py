@@ -40,7 +40,7 @@ def read_page_file(request: HttpRequest) -> HttpResponse:
     tag = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
     headers = {**CACHE, "ETag": tag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == tag:
-        return HttpResponse(HTTPStatus.NOT_MODIFIED, headers=headers)
+        return HttpResponse(HTTPStatus.NOT_MODIFIED, content_type="", headers=headers)
     if path.suffix in COMPRESSED and request.accepts_encoding("gzip"):
         body = _compress(path, found.st_mtime_ns)
         return HttpResponse(HTTPStatus.OK, body, TYPES[path.suffix], {**headers, "Content-Encoding": "gzip"})
@@ -61,10 +61,10 @@ def _compress(path: Path, _changed: int) -> bytes:
     return gzip.compress(path.read_bytes(), mtime=0)
 
 
-def make_page(title: str, text: str) -> bytes:
-    """A page of one sentence, with a link for a browser that has a cookie and was sent here by another page."""
+def make_page(title: str, text: str, *, goes_on: bool) -> bytes:
+    """A page of one sentence. `goes_on`: the browser opens the dashboard at once, as if its user had clicked a link."""
+    refresh = '<meta http-equiv="refresh" content="0; url=/">' if goes_on else ""
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>gandy: {escape(title)}</title>"
-        f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
-        "<p><a href=/>This browser was here before</a></p></html>\n"
+        f"<!doctype html><html lang=en><meta charset=utf-8>{refresh}<title>gandy: {escape(title)}</title>"
+        f"<h1>{escape(title)}</h1><p>{escape(text)}</p></html>\n"
     ).encode()

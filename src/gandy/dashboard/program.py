@@ -6,6 +6,7 @@ import os
 import signal
 import ssl
 import sys
+import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from gandy.client.aio import AsyncClient
 from gandy.config import Address
 from gandy.dashboard.api.table import ENDPOINTS
 from gandy.dashboard.app import App
+from gandy.dashboard.bus_view import join_ensemble
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.guard import LOOPBACK_NAMES, Guard
 from gandy.dashboard.limits import MIN_TOKEN
@@ -55,14 +57,14 @@ def run(options: Options) -> int:
 
 async def _run(options: Options) -> None:
     client = AsyncClient(options.foreman)
-    crew = ShownCrew(client)
+    crew = ShownCrew(client, await join_ensemble(options.ensemble))
     dashboard = Dashboard(options, crew)
-    await dashboard.start()
     should_stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, should_stop.set)
     try:
-        await should_stop.wait()
+        await dashboard.start()
+        await dashboard.wait(should_stop)
     finally:
         await dashboard.stop()
         await client.close()
@@ -76,6 +78,7 @@ class Dashboard:
         self.crew = crew
         self._url = ""
         self._server: HttpServer | None = None
+        self._start_file: Path | None = None
         self._work: list[asyncio.Task[None]] = []
         self.token = ""  # for the next browser
         self.port = 0
@@ -107,7 +110,16 @@ class Dashboard:
         self._work = [asyncio.create_task(each) for each in (self.crew.run(), server.run())]
         sessions.print_next()
         if self._options.opens_browser and _has_display(os.environ):
-            await asyncio.to_thread(webbrowser.open, f"{self._url}?token={self.token}")
+            self._start_file = write_start_file(f"{self._url}?token={self.token}")
+            await asyncio.to_thread(webbrowser.open, self._start_file.as_uri())
+
+    async def wait(self, should_stop: asyncio.Event) -> None:
+        """Until it should stop. Raises: what ended the work before that."""
+        stopping = asyncio.create_task(should_stop.wait())
+        ended, _ = await asyncio.wait([stopping, *self._work], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        for task in ended:
+            task.result()
 
     async def stop(self) -> None:
         for task in self._work:
@@ -115,6 +127,8 @@ class Dashboard:
         await asyncio.gather(*self._work, return_exceptions=True)
         if self._server is not None:
             await self._server.close()
+        if self._start_file is not None:
+            self._start_file.unlink(missing_ok=True)
 
     def count_connections(self) -> int:
         return 0 if self._server is None else self._server.count_connections()
@@ -175,6 +189,14 @@ def read_token(file: str | None, environ: Mapping[str, str]) -> str | None:
     if len(token) < MIN_TOKEN or not token.isprintable() or " " in token:
         raise ConfigError(f"the token in {where} needs at least {MIN_TOKEN} characters, without spaces")
     return token
+
+
+def write_start_file(url: str) -> Path:
+    """A page that leads to the dashboard. All users of this machine see what programs are started with; not this."""
+    descriptor, path = tempfile.mkstemp(prefix="gandy-", suffix=".html")  # for this user only
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={url}">\n')
+    return Path(path)
 
 
 def _has_display(environ: Mapping[str, str]) -> bool:

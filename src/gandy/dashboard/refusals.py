@@ -30,9 +30,9 @@ _ANSWERS: Final[tuple[tuple[type[GandyError], HTTPStatus, str], ...]] = (
 
 
 def refuse(error: GandyError) -> HttpRefusal:
-    """What the foreman cannot do now, it says itself: 503. What it will never do: 409."""
+    """What no foreman can do now: 503. What the crew, as it is, does not allow: 409."""
     for kind, status, name in _ANSWERS:
         if isinstance(error, kind):
             return HttpRefusal(status, name, str(error))
-    status = HTTPStatus.SERVICE_UNAVAILABLE if error.retryable else HTTPStatus.CONFLICT
-    return HttpRefusal(status, "refused", str(error))
+    # What a worker keeps that is not connected, for one.
+    return HttpRefusal(HTTPStatus.CONFLICT, "gone" if error.retryable else "refused", str(error))

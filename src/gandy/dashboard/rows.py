@@ -15,7 +15,7 @@ from gandy.dashboard.limits import MAX_CREW_JOBS, MAX_CREW_SPANS, MAX_SPAN_AGE
 from gandy.viewer.histograms import find_percentile
 from gandy.viewer.lanes import PlacedSpan
 from gandy.viewer.picture import Changes, Picture
-from gandy.viewer.progress import Progress, estimate_progress
+from gandy.viewer.progress import ProgressEstimate, estimate_progress
 from gandy.viewer.series import Point
 from gandy.viewer.trouble import Trouble, list_trouble
 
@@ -143,6 +143,7 @@ class Surroundings(Struct, frozen=True):
     at: float
     problem: str = ""
     foremen: int = 1
+    is_complete: bool = True  # every shard has been seen
 
 
 def make_crew(picture: Picture, about: Surroundings) -> CrewObject:
@@ -220,12 +221,12 @@ def _make(
     )
 
 
-def describe_progress(picture: Picture, glance: JobGlance, now: float) -> Progress:
+def describe_progress(picture: Picture, glance: JobGlance, now: float) -> ProgressEstimate:
     """How many of a job's tasks end in a second, and in how many seconds all will have ended, if that can be said."""
     if glance.state in FINAL_JOB_STATES or glance.state is JobState.PAUSED:
-        return Progress()
+        return ProgressEstimate()
     progress = estimate_progress(glance.counts, float(glance.submitted), now, picture.rates.jobs.get(glance.job))
-    return Progress(progress.rate) if glance.is_open else progress
+    return ProgressEstimate(progress.rate) if glance.is_open else progress
 
 
 def make_job(picture: Picture, glance: JobGlance, now: float) -> JobLine:
@@ -255,7 +256,7 @@ def make_worker(glance: WorkerGlance) -> WorkerLine:
     return WorkerLine(
         id=glance.id,
         name=glance.name,
-        state=_name_worker_state(glance),
+        state=name_worker_state(glance),
         slots=glance.slots,
         used=glance.used,
         running=glance.running,
@@ -269,7 +270,7 @@ def make_worker(glance: WorkerGlance) -> WorkerLine:
     )
 
 
-def _name_worker_state(glance: WorkerGlance) -> Literal["ready", "draining", "short", "absent"]:
+def name_worker_state(glance: WorkerGlance) -> Literal["ready", "draining", "short", "absent"]:
     if not glance.connected:
         return "absent"
     if glance.draining:

@@ -20,6 +20,7 @@ from gandy.dashboard.limits import (
 from gandy.moments import LONG_AGO, Monotonic
 
 SECRET_BYTES: Final = 32
+SHORTEST_WAIT: Final = 0.001  # seconds; a shorter one costs more than it saves
 
 
 def hash_secret(secret: str) -> bytes:
@@ -37,9 +38,10 @@ class Session:
 
     def take_turn(self, now: Monotonic) -> float:
         """Seconds that the next request of this session must wait."""
-        burst = (MAX_SESSION_BURST - 1) / MAX_SESSION_RATE
+        burst = MAX_SESSION_BURST / MAX_SESSION_RATE
         self._paced = max(self._paced, now - burst) + 1 / MAX_SESSION_RATE
-        return max(0.0, self._paced - now)
+        wait = self._paced - now
+        return wait if wait > SHORTEST_WAIT else 0.0
 
 
 class Sessions:
@@ -84,7 +86,10 @@ class Sessions:
         if secrets.compare_digest(hashed, self._printed):
             _keep(self._programs, hashed, Session(), MAX_PROGRAMS)
             self.print_next()
-        return self._programs.get(hashed)
+        session = self._programs.get(hashed)
+        if session is not None:
+            self._programs.move_to_end(hashed)
+        return session
 
     def note_wrong(self, now: Monotonic) -> bool:
         """Count a wrong token. True: there were too many lately. A right one is accepted all the same."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from gandy.clocks import read_monotonic
@@ -12,10 +13,11 @@ from gandy.core.link_tasks import Inputs
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import OutcomeUnknown, ShardLost, StoreError
+from gandy.errors import OutcomeUnknown, ShardLost, StoreError, StoreFull, SubmittedBefore
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.shard import ServedShard
+from gandy.ids import JobId
 from gandy.moments import LONG_AGO
 from gandy.store.base import Store
 
@@ -23,7 +25,14 @@ log = logging.getLogger("gandy.foreman")
 
 COMMIT_INTERVAL: Final = 0.008  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
 FEW_RECORDS: Final = 8  # in a commit; a crew that makes no more of them at a time is not busy
+STORE_PATIENCE: Final = 5.0  # seconds until a store that does not answer has a problem: as long as a lease is trusted
 STORE_RETRY: Final = 1.0  # seconds between tries of a commit that failed, and between looks at a store with a problem
+
+
+def make_silence() -> StoreError:
+    """The problem of a store that does not answer."""
+    why = "its disk is slow, or a synchronous standby of a database is away"
+    return StoreError(f"it has not answered for {STORE_PATIENCE:g} s: {why}", retryable=True)
 
 
 class CommitListener(Protocol):
@@ -34,7 +43,7 @@ class CommitListener(Protocol):
         ...
 
     def on_withdrawal(self, new: Withdrawal) -> None:
-        """The store could not keep this new work."""
+        """The store could not keep this new work, or has it already."""
         ...
 
 
@@ -117,8 +126,9 @@ class Committer:
                 continue
             try:
                 await self.store.prepare()
+                await self._shard.hold()  # a foreman without a lease commits, but says nothing
             except StoreError as error:
-                self._note_trouble(error)
+                self.note_trouble(error)
             else:
                 log.info("the store works again")
                 self.standing.trouble = ""
@@ -130,11 +140,14 @@ class Committer:
         """Try until the store has the batch, or what is left of it without new work."""
         while batch.records:
             try:
-                lost = await self.store.commit(batch.records)
+                with self._watching():
+                    lost = await self.store.commit(batch.records)
             except ShardLost:
                 raise
             except StoreError as error:
-                self._note_trouble(error)
+                if isinstance(error, SubmittedBefore) and self._recognise(batch, error):
+                    continue
+                self.note_trouble(error)
                 # A commit that may have been done is repeated as it was; the store finds out about it.
                 if isinstance(error, OutcomeUnknown) or not self._withdraw(batch, error):
                     self.standing.is_stuck = True
@@ -149,27 +162,56 @@ class Committer:
         """As `InputCache.find`. While the store does not answer, tasks wait for it."""
         while True:
             try:
-                found = await self._inputs.find(sends)
+                with self._watching():
+                    found = await self._inputs.find(sends)
             except StoreError as error:
-                self._note_trouble(error)
+                self.note_trouble(error)
                 self.standing.is_stuck = True
                 await asyncio.sleep(STORE_RETRY)
             else:
                 self.standing.is_stuck = False
                 return found
 
-    def _note_trouble(self, error: StoreError) -> None:
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Say so if the store does not answer for long."""
+        timer = asyncio.get_running_loop().call_later(STORE_PATIENCE, self._on_silence)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _on_silence(self) -> None:
+        """What the store was asked to commit is neither done nor failed. Refuse the new work that waits behind it."""
+        error = make_silence()
+        self.standing.is_stuck = True
+        self.note_trouble(error)
+        waiting = Batch()
+        self._withdraw(waiting, error)
+        self._put_off(waiting, error)
+        self._foreman.batch = waiting
+
+    def note_trouble(self, error: StoreError) -> None:
+        """No new work is accepted until the store works again."""
         if str(error) != self.standing.trouble:
             log.error("the store has a problem, and no new work is accepted: %s", error)
-        self.standing.trouble = str(error)
+        self.standing.note_trouble(error)
         self._has_trouble.set()
+
+    def _recognise(self, batch: Batch, error: SubmittedBefore) -> bool:
+        """Take jobs out of a batch that were submitted before, and answer with the earlier ones. False if it cannot."""
+        earlier = {JobId(new): JobId(job) for new, job in error.jobs.items()}
+        new = self._foreman.on_submitted_before(batch, earlier, self._clock.now())
+        if new is not None:
+            self.listener.on_withdrawal(new)
+        return new is not None
 
     def _withdraw(self, batch: Batch, error: StoreError) -> bool:
         """Take new work out of a batch, and refuse it to its clients. False if there is none."""
         new = self._foreman.on_commit_failed(batch, self._clock.now())
         self.listener.on_withdrawal(new)
         for reply in new.replies:
-            reply.token.refuse(StoreError(f"nothing was accepted: {error}", error.retryable))
+            reply.token.refuse(_make_refusal("nothing was accepted", error))
         return bool(new)
 
     def _put_off(self, batch: Batch, error: StoreError) -> None:
@@ -181,7 +223,7 @@ class Committer:
         waiting = [each for each in batch.sends if isinstance(each, Reply) and not (is_unknown and each.takes_work)]
         batch.sends = [send for send in batch.sends if send not in waiting]
         for reply in waiting:
-            reply.token.refuse(StoreError(f"it is done when the store works again: {error}", error.retryable))
+            reply.token.refuse(_make_refusal("it is done when the store works again", error))
 
     async def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
         """Raises: ShardLost."""
@@ -200,3 +242,9 @@ class Committer:
             else:
                 self._foreman.perform(send, inputs, now)
         self.listener.on_commit(batch)
+
+
+def _make_refusal(what: str, error: StoreError) -> StoreError:
+    """What a client is told if its request waits or fails because of an error of the store."""
+    text = f"{what}: {error}"
+    return StoreFull(text) if isinstance(error, StoreFull) else StoreError(text, error.retryable)

@@ -39,6 +39,7 @@ class CrewAudit:
 
     async def run(self) -> None:
         """Runs until cancelled."""
+        problem = ""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -46,8 +47,12 @@ class CrewAudit:
                 try:
                     await self._send_some()
                 except StoreError as error:
-                    log.warning("the audit of the crew waits for the database: %s", error)
+                    if not problem:
+                        log.warning("the audit of the crew waits for the database: %s", error)
+                    problem = str(error)
                     await asyncio.sleep(RETRY_PAUSE)
+                else:
+                    problem = ""
 
     async def close(self) -> None:
         """Send what waits, if the database takes it at once."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from gandy.core import requests as ask
+from gandy.core.hosting import list_present
 from gandy.core.links import Link
 from gandy.core.model import JobState
 from gandy.core.shards import CrewView, ForemanPlace, Lease
@@ -121,4 +122,5 @@ def describe(foreman: ForemanPlace, view: CrewView, jobs: Mapping[int, int], me:
         foreman.silent_seconds,
         foreman.is_leaving,
         foreman.id == me,
+        foreman.id not in list_present(view),
     )

@@ -10,20 +10,22 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
 from gandy.clocks import read_monotonic
 from gandy.config import Address, parse_address
-from gandy.core import requests as ask
 from gandy.core.hosting import (
     BEAT_PERIOD,
     Forget,
     HandOver,
     Retire,
     Seize,
+    Silences,
     Step,
+    list_ownerless,
+    list_present,
     list_shard_places,
     note_lease,
     plan,
@@ -33,8 +35,10 @@ from gandy.core.hosting import (
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
-from gandy.errors import GandyError, LinkError, StoreError
+from gandy.errors import GandyError, StoreError
+from gandy.foreman.committer import STORE_PATIENCE, make_silence
 from gandy.foreman.crew_shard import CrewShard
+from gandy.foreman.draining import Draining
 from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.other_foremen import OtherForemen
@@ -45,6 +49,8 @@ from gandy.store.base import Store
 from gandy.store.crew import CrewStore
 
 log = logging.getLogger("gandy.foreman")
+
+LEAVE_SECONDS: Final = 1.0  # that the database has to take note that we leave
 
 MakeReach = Callable[[tuple[Address, ...]], Reach]
 
@@ -87,7 +93,9 @@ class Hosting:
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
         self._asked = LONG_AGO  # when the last beat began
+        self._silences = Silences()
         self._looking = asyncio.Lock()
+        self._next_refresh: asyncio.Task[None] | None = None  # that has not begun
         self._nudged = asyncio.Event()
         self._others = OtherForemen(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
@@ -107,14 +115,26 @@ class Hosting:
     async def run(self) -> None:
         """Renew our leases, and follow what other foremen do. Runs until cancelled."""
         while True:
+            timer = asyncio.get_running_loop().call_later(STORE_PATIENCE, self._on_silence)
             try:
                 await self.look()
             except StoreError as error:
-                log.warning("the database of the crew does not answer: %s", error)
+                self._note_trouble(error)
+            finally:
+                timer.cancel()
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_PERIOD):
                     await self._nudged.wait()
             self._nudged.clear()
+
+    def _on_silence(self) -> None:
+        self._note_trouble(make_silence())
+
+    def _note_trouble(self, error: StoreError) -> None:
+        """The database has a problem: also a foreman that has nothing to commit must say so."""
+        for each in self.hosted.values():
+            if not each.server.standing.trouble:
+                each.server.committer.note_trouble(error)
 
     def nudge(self) -> None:
         self._nudged.set()
@@ -130,12 +150,22 @@ class Hosting:
     async def refresh(self) -> None:
         """Renew our leases, and read all the rest. What follows from it is left to `run`: a server that has lost its
         shard is stopped there, and cannot be stopped by one of its own coroutines. Raises: StoreError."""
+        # A statement is never given up: the server would go on with it, and soon have no session left for us.
+        refresh = self._next_refresh = self._next_refresh or self._spawn(self._refresh())
+        done, _ = await asyncio.wait({refresh}, timeout=STORE_PATIENCE)
+        if not done:
+            raise make_silence()
+        refresh.result()
+
+    async def _refresh(self) -> None:
         async with self._looking:
+            self._next_refresh = None  # what is asked from now on must see what has changed by now
             await self._beat()
 
     async def _beat(self) -> None:
         asked = self._asked = read_monotonic()
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
+        self._silences.note(self.view, read_monotonic())
         self._check_leases(asked)
         self._others.on_view(self.view)
         self.on_ring_version(self.view.ring_version)
@@ -158,7 +188,8 @@ class Hosting:
         given = [lease for lease in self.view.leases if lease.owner == self.me.id and lease.shard not in self.hosted]
         for lease in given:
             await self._try_to_host(lease, self._asked)
-        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead)
+        spared = self._silences.find_spared(read_monotonic())
+        steps = plan(self.view, self.me.id, self.own, self.hosted.keys(), self._others.dead, spared)
         done = [await self._perform(step) for step in steps]
         return bool(lost or given or any(done))
 
@@ -294,7 +325,7 @@ class Hosting:
     def _announce(self) -> None:
         """Say to all workers where shards and foremen are, if that has changed."""
         for here, each in self.hosted.items():
-            each.server.standing.foremen = len(self.view.foremen)
+            each.server.standing.foremen = len(list_present(self.view))
             if self._directories.get(here) != self._make_directories(here):
                 self._tell(here, each.server)
 
@@ -307,7 +338,8 @@ class Hosting:
         return self._make_directory(here, self.me.machine), self._make_directory(here, "")
 
     def _make_directory(self, here: int, machine: str) -> Directory:
-        return Directory(here, list_shard_places(self.view, machine), self._list_foremen(machine))
+        places, foremen = list_shard_places(self.view, machine), self._list_foremen(machine)
+        return Directory(here, places, foremen, list_ownerless(self.view))
 
     def _list_foremen(self, machine: str) -> tuple[tuple[str, ...], ...]:
         return tuple(places for each in self.view.foremen if (places := reach(each, machine)))
@@ -316,7 +348,7 @@ class Hosting:
 
     async def drain(self, foreman: str) -> None:
         if foreman not in ("", self.me.id, self.me.name):
-            await self._drain_other(foreman)
+            await Draining(self._others, lambda: self.view, self.refresh).drain(foreman)
             return
         # Not in the coroutine of the request: that ends if the client hangs up, and half a drain is worse than none.
         await asyncio.shield(self._spawn(self._drain_here()))
@@ -329,17 +361,6 @@ class Hosting:
         finally:
             if self._is_leaving:  # what could not be handed over is taken over when our leases expire
                 self._on_drained()
-
-    async def _drain_other(self, foreman: str) -> None:
-        found = self._others.find(foreman)
-        if found is None:
-            raise Refusal("refused", f"no foreman is called {foreman}; see 'gandy foreman list'")
-        try:
-            answer = await found.request(ask.DrainForeman())
-        except LinkError as error:
-            raise Refusal("gone", f"{foreman} cannot be reached: {error}", retryable=True) from None
-        if isinstance(answer, ask.RequestFailure):
-            raise Refusal(answer.kind, answer.message, answer.retryable)
 
     async def leave(self) -> bool:
         """Hand over all that we own. False: no foreman is there that could have it. Raises: StoreError."""
@@ -360,8 +381,9 @@ class Hosting:
         for hosted in (*self.hosted.values(), *self._halted):
             await self._close(hosted)
         self.hosted.clear()
-        with suppress(StoreError):
-            await self._crew.leave(self.me.id)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._crew.leave(self.me.id)
         await self._others.nudge()
         self._others.close()
 

@@ -97,6 +97,7 @@ class ForemanProgram:
         self.keys = ForemanKeys(Path(home) / KEYS)
         self.audit = Audit(home)
         self.has_failed = False
+        self._has_signal = False  # a signal stops it, whatever else happens
         self.server: Server
         crew = make_crew_store(self.store_name)
         self.member = (
@@ -140,7 +141,12 @@ class ForemanProgram:
     @property
     def must_restart(self) -> bool:
         """True if another foreman has taken over what we ran: we go on as a new one."""
-        return self.member is not None and self.member.must_restart
+        return self.member is not None and self.member.must_restart and not self._has_signal
+
+    def on_signal(self) -> None:
+        """Stop for good, even if it is about to start again."""
+        self._has_signal = True
+        self._stop_soon()
 
     def _stop_soon(self) -> None:
         self.server.requests.should_stop.set()
@@ -254,7 +260,7 @@ class ForemanProgram:
 def stop_on_signals(program: ForemanProgram) -> None:
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        running.add_signal_handler(number, program.server.requests.should_stop.set)
+        running.add_signal_handler(number, program.on_signal)
 
 
 def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_results: float, doors: Doors) -> int:

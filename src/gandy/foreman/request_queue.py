@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from gandy.core.links import Link
+from gandy.core.refusal import name_kind
 from gandy.core.requests import Answer, make_failure
 from gandy.errors import StoreError
 from gandy.foreman.messenger import Messenger
@@ -28,7 +29,7 @@ class OpenRequest:
             self._queue.on_answered()
 
     def refuse(self, error: StoreError) -> None:
-        self.answer(make_failure("store", str(error), error.retryable))
+        self.answer(make_failure(name_kind(error), str(error), error.retryable))
 
     def send(self, kind: int, payload: bytes) -> None:
         """Answer a worker, by a message of this kind."""

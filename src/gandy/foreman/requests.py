@@ -12,7 +12,7 @@ from gandy.core.extensions import ARGUMENTS, FETCH, Piece, decode_fetch, make_pr
 from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.links import Link
-from gandy.core.refusal import Refusal
+from gandy.core.refusal import Refusal, name_kind
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.arguments import ArgumentStore
@@ -86,8 +86,10 @@ class Requests:
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         self._answers.intake.on_withdrawal(new)
-        for job in sorted(new.jobs):  # which the audit calls submitted
+        for job in sorted(new.jobs - new.earlier.keys()):  # which the audit calls submitted
             self._audit.note("could not keep a job", OWNER, job=job)
+        for job, earlier in sorted(new.earlier.items()):
+            self._audit.note("found that a job was submitted before", OWNER, job=job, earlier=earlier)
 
     def on_gone(self, link: Link) -> None:
         """A client or a worker is gone."""
@@ -149,7 +151,7 @@ class Requests:
         except Refusal as refusal:
             return ask.make_failure(refusal.kind, str(refusal), refusal.retryable)
         except StoreError as trouble:
-            return ask.make_failure("store", str(trouble), trouble.retryable)
+            return ask.make_failure(name_kind(trouble), str(trouble), trouble.retryable)
         except RemoteProtocolError as broken:
             return ask.make_failure("bad_request", str(broken))
 

@@ -21,7 +21,10 @@ class Store(StoredJobs, Protocol):
     async def close(self) -> None: ...
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        """Make these records durable, in order, all or none. Returns the claims that another foreman made first."""
+        """Make these records durable, in order, all or none. Returns the claims that another foreman made first.
+
+        Raises: SubmittedBefore: there are jobs with the keys of new ones.
+        """
 
     async def prepare(self) -> None:
         """After a failed commit: make room for new work.

@@ -120,14 +120,15 @@ class _Copying:
     async def _copy_inputs(self, row: JobRow) -> None:
         """Add the job, with the inputs of its tasks."""
         job, spec, at = row.job, row.spec, row.submitted
+        key = await self._source.get_submission(job)
         first = await self._source.read_lines(job, TaskNumber(1), 1) if spec.has_lines else []
         if not spec.is_open and not (first and isinstance(first[0], bytes)):
             async for start, lines in self._read_inputs(row):
                 texts = tuple(line for line in lines if isinstance(line, str))
                 await self._add(LinesAdded(UPLOAD, start, texts), sum(map(len, texts)))
-            await self._add(JobAdded(job, spec, at, upload=UPLOAD if first else 0))
+            await self._add(JobAdded(job, spec, at, upload=UPLOAD if first else 0, key=key))
             return
-        await self._add(JobAdded(job, replace(spec, tasks=0, is_open=True), at))
+        await self._add(JobAdded(job, replace(spec, tasks=0, is_open=True), at, key=key))
         async for start, inputs in self._read_inputs(row):
             await self._add(TasksAdded(job, start, tuple(inputs), at), sum(map(len, inputs)))
         if not spec.is_open:

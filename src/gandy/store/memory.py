@@ -25,6 +25,7 @@ from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
 from gandy.store.law import check
 from gandy.store.memory_job import MemoryJob
+from gandy.store.submissions import KeyTaken, explain_taken
 
 
 class MemoryStore:
@@ -55,7 +56,10 @@ class MemoryStore:
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
         # All records are checked before the first is applied, so that a batch is never half done.
         check(records)
-        self._check_numbers(records)
+        try:
+            self._check_numbers(records)
+        except KeyTaken as taken:
+            raise await explain_taken(records, self.find_submission, taken) from None
         return frozenset(lost for record in records for lost in self._apply(record))
 
     def _check_numbers(self, records: Iterable[Record]) -> None:
@@ -65,7 +69,7 @@ class MemoryStore:
                 if record.job in known:
                     raise StoreError(f"there is a job {record.job} already")
                 if record.key and record.key in keys.values():
-                    raise StoreError("this job was submitted already", retryable=True)
+                    raise KeyTaken
                 known.add(record.job)
                 keys[record.job] = record.key
             elif isinstance(record, JobForgotten):
@@ -121,6 +125,9 @@ class MemoryStore:
 
     async def find_submission(self, key: int) -> JobId | None:
         return self._submissions.get(key)
+
+    async def get_submission(self, job: JobId) -> int:
+        return next((key for key, number in self._submissions.items() if number == job), 0)
 
     async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
         return {job: self._jobs[job].state for job in jobs if job in self._jobs}

@@ -23,6 +23,7 @@ from gandy.store.lock import FileLock
 from gandy.store.place import PlacedFile
 from gandy.store.sqlite_commit import SqliteCommitter
 from gandy.store.sqlite_open import explained, open_reader, open_writer, reading
+from gandy.store.submissions import KeyTaken, explain_taken
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -101,7 +102,10 @@ class SqliteStore:
         await self._opened.aclose()
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        return await self._writer.run(self._committer.commit, records)
+        try:
+            return await self._writer.run(self._committer.commit, records)
+        except KeyTaken as taken:
+            raise await explain_taken(records, self.find_submission, taken) from None
 
     async def prepare(self) -> None:
         await self._writer.run(self._committer.prepare)
@@ -111,6 +115,9 @@ class SqliteStore:
 
     async def find_submission(self, key: int) -> JobId | None:
         return await self._reader.read(read.find_submission, key)
+
+    async def get_submission(self, job: JobId) -> int:
+        return await self._reader.read(read.get_submission, job)
 
     async def find_shard(self, job: JobId) -> int | None:
         return NO_SHARD if await self.find_states([job]) else None

@@ -14,9 +14,10 @@ from typing import Final
 
 import msgspec
 
-from gandy.errors import StoreError
+from gandy.errors import StoreError, StoreFull
 from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS, migrate
 from gandy.store.sqlite_write import transaction
+from gandy.store.submissions import KeyTaken
 
 # Seconds. Only a user with another program can have locked the file, and the foreman tries again anyway.
 _BUSY_TIMEOUT: Final = 0.1
@@ -83,8 +84,9 @@ def explained(path: Path) -> Iterator[None]:
     except (msgspec.MsgspecError, zlib.error) as error:
         raise StoreError(f"{path}: damaged ({error}): {MEND}") from error
     except OSError as error:
-        text = _TEMPORARY[sqlite3.SQLITE_FULL] if is_full(error) else str(error)
-        raise StoreError(f"{path}: {text}", retryable=True) from error
+        if is_full(error):
+            raise StoreFull(f"{path}: {_TEMPORARY[sqlite3.SQLITE_FULL]}") from error
+        raise StoreError(f"{path}: {error}", retryable=True) from error
 
 
 @contextmanager
@@ -100,10 +102,12 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest are details
     if code == sqlite3.SQLITE_IOERR and _has_no_room(path):  # SQLite reports so if it cannot make its index of the log
         code = sqlite3.SQLITE_FULL
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"{path}: {_TEMPORARY[code]} ({error})")
     if code in _TEMPORARY:
         return StoreError(f"{path}: {_TEMPORARY[code]} ({error})", retryable=True)
     if "jobs.submission" in str(error):
-        return StoreError(f"{path}: this job was submitted already", retryable=True)
+        return KeyTaken(str(path))
     if code == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: not a file of jobs ({error}): name another file")
     if code == sqlite3.SQLITE_CORRUPT or "Could not decode" in str(error):  # the latter is Python's own

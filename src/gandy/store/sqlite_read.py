@@ -34,6 +34,9 @@ FIND_STATES: Final = "SELECT job, state FROM jobs WHERE job IN (SELECT value FRO
 # The job that was submitted with a key.
 FIND_SUBMISSION: Final = "SELECT job FROM jobs WHERE submission = ? AND submission <> 0"
 
+# The key with which a job was submitted.
+GET_SUBMISSION: Final = "SELECT submission FROM jobs WHERE job = ?"
+
 # Jobs below a number and in some states, the newest first. NULL stands for any number, and for any state.
 LIST_JOBS: Final = """
 SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled,
@@ -164,6 +167,11 @@ def find_states(db: sqlite3.Connection, jobs: Sequence[JobId]) -> dict[JobId, Jo
 def find_submission(db: sqlite3.Connection, key: int) -> JobId | None:
     row = db.execute(FIND_SUBMISSION, (key,)).fetchone()
     return None if row is None else row[0]
+
+
+def get_submission(db: sqlite3.Connection, job: JobId) -> int:
+    row = db.execute(GET_SUBMISSION, (job,)).fetchone()
+    return 0 if row is None else row[0]
 
 
 def load_job(db: sqlite3.Connection, job: JobId) -> RecoveredJob | None:

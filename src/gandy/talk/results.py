@@ -60,6 +60,15 @@ class UnacknowledgedResults:
     def pack_all(self) -> list[Raw]:
         return [_pack(result) for result in self.by_pair.values()]
 
+    def forget_all(self) -> None:
+        """No foreman will ever ask for these results. Only while there is no link."""
+        self.on_link()  # tasks of batches that are not acknowledged
+        for pair in self.by_pair:
+            self._slots.release(pair)
+        self.by_pair.clear()
+        self._unsent.clear()
+        self._unsaved.clear()
+
     def count_room(self, ready: int) -> int:
         """Return how many more results may be held while `ready` tasks can begin here. 0: send all now.
 

@@ -11,6 +11,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2  # click's own number
     CANCELLED = 3  # a job that was waited for
+    TROUBLE = 4  # of the crew, that was asked for
     INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
     CLOSED_PIPE = 141  # what shells report for a program whose reader went away
 
@@ -32,6 +33,17 @@ WAIT_EXIT_HELP: Final = (
   1    some task failed
   3    a job was cancelled
   130  Ctrl-C; the jobs go on
+"""
+)
+
+
+CHECK_EXIT_HELP: Final = (
+    EXIT_HELP
+    + """\
+  With --check:
+  0    all is well
+  1    no foreman can be reached
+  4    something needs attention; each thing is on a line
 """
 )
 

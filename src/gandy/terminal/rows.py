@@ -213,7 +213,7 @@ def foreman_to_cells(row: ForemanRow) -> Sequence[str]:
     lease = ""
     if row.shards:
         lease = f"{format_seconds(row.lease_seconds)} left" if row.lease_seconds > 0 else "expired"
-    state = "leaving" if row.is_leaving else "asked" if row.is_here else ""
+    state = "gone" if row.is_gone else "leaving" if row.is_leaving else "asked" if row.is_here else ""
     shards, jobs = ", ".join(map(str, row.shards)), format_count(row.jobs)
     silence = f"{format_seconds(row.silent_seconds)} ago"
     return row.name, shorten_id(row.id), state, shards, jobs, lease, silence, row.version, " or ".join(row.places)

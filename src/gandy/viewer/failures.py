@@ -41,7 +41,7 @@ class FailureGroup(Struct, frozen=True):
     tasks: tuple[TaskNumber, ...]
 
 
-class Failures(NamedTuple):
+class GroupedFailures(NamedTuple):
     """The largest groups first."""
 
     groups: tuple[FailureGroup, ...]
@@ -80,7 +80,7 @@ class _Kind(NamedTuple):
         return _Kind(self.ending, self.note.merge(other.note), self.words.merge(other.words))
 
 
-def group_failures(rows: Iterable[TaskRow]) -> Failures:
+def group_failures(rows: Iterable[TaskRow]) -> GroupedFailures:
     """Group tasks that failed. Those of which no ending is known are left out."""
     kinds: dict[tuple[Ending, str, str], _Kind] = {}
     tasks: dict[tuple[Ending, str, str], list[TaskNumber]] = {}
@@ -92,7 +92,7 @@ def group_failures(rows: Iterable[TaskRow]) -> Failures:
             tasks.setdefault(kind.key, []).append(row.task)
     keys = sorted(kinds, key=lambda key: -len(tasks[key]))
     groups = tuple(_make_group(kinds[key], tasks[key]) for key in keys[:MAX_GROUPS])
-    return Failures(groups, sum(len(tasks[key]) for key in keys[MAX_GROUPS:]))
+    return GroupedFailures(groups, sum(len(tasks[key]) for key in keys[MAX_GROUPS:]))
 
 
 def _make_group(kind: _Kind, tasks: Sequence[TaskNumber]) -> FailureGroup:

@@ -12,23 +12,24 @@ from gandy.viewer.series import PERIOD, RATE_SECONDS, Rate
 ENOUGH: Final = 10  # tasks that ended; fewer say little about the others
 
 
-class Progress(Struct, frozen=True):
+class ProgressEstimate(Struct, frozen=True):
     """Tasks that end per second, and the seconds until the last one has, if that can be said."""
 
     rate: float = 0.0
     left_seconds: float | None = None
 
 
-def find_progress(picture: Picture, job: JobId, now: float, began: float | None = None) -> Progress:
+def find_progress(picture: Picture, job: JobId, now: float, began: float | None = None) -> ProgressEstimate:
     """Of a job of the picture. `began`: when its first task did, if that is known."""
     glance = picture.jobs[job]
     if glance.state in FINAL_JOB_STATES or glance.state is JobState.PAUSED:
-        return Progress()
+        return ProgressEstimate()
     begin = float(glance.submitted) if began is None else began
-    return estimate_progress(glance.counts, begin, now, picture.rates.jobs.get(job))
+    progress = estimate_progress(glance.counts, begin, now, picture.rates.jobs.get(job))
+    return ProgressEstimate(progress.rate) if glance.is_open else progress  # more tasks may come
 
 
-def estimate_progress(counts: Counts, begin: float, now: float, seen: Rate | None = None) -> Progress:
+def estimate_progress(counts: Counts, begin: float, now: float, seen: Rate | None = None) -> ProgressEstimate:
     """Estimate it from the tasks that ended lately; from those that ended while we looked; or from all since `begin`.
 
     The first of these that are enough count.
@@ -36,8 +37,8 @@ def estimate_progress(counts: Counts, begin: float, now: float, seen: Rate | Non
     left = counts.waiting + counts.assigned + counts.running
     rate = _find_rate(counts, begin, now, seen or Rate())
     if not left:
-        return Progress(rate, 0.0)
-    return Progress(rate, left / rate if rate else None)
+        return ProgressEstimate(rate, 0.0)
+    return ProgressEstimate(rate, left / rate if rate else None)
 
 
 def _find_rate(counts: Counts, begin: float, now: float, seen: Rate) -> float:

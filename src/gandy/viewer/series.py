@@ -57,7 +57,7 @@ class Rate:
 
 
 class Series:
-    """Points in the order of time. A time in which nobody looked has none."""
+    """Points in the order of time. A time without a viewer has none."""
 
     def __init__(self) -> None:
         self.points: deque[Point] = deque(maxlen=POINTS)

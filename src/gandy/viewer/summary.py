@@ -58,7 +58,7 @@ class JobSummary(Struct, frozen=True):
     timeline: tuple[Attempt, ...]  # of all tasks that were looked at
 
 
-class Sample(Struct, frozen=True):
+class JobSample(Struct, frozen=True):
     """A job, some of its tasks, evenly spread, and the first that failed. Tails are cut."""
 
     job: JobRow
@@ -75,12 +75,12 @@ async def summarise(client: AsyncClient, job: JobId) -> JobSummary:
     return make_summary(await read_sample(client, job))
 
 
-async def read_sample(client: AsyncClient, job: JobId) -> Sample:
+async def read_sample(client: AsyncClient, job: JobId) -> JobSample:
     """Raises: JobNotFound, LinkError."""
     row = await client.job(job).status()
     tasks = await _find_tasks(client, job, choose_tasks(row.counts.total, SAMPLED_TASKS))
     failed = await _list_failed(client, job) if row.counts.failed else []
-    return Sample(row, tuple(tasks), tuple(failed))
+    return JobSample(row, tuple(tasks), tuple(failed))
 
 
 async def _find_tasks(client: AsyncClient, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
@@ -112,7 +112,7 @@ def _cut_tail(row: TaskRow) -> TaskRow:
     return replace(row, ending=replace(row.ending, tail=row.ending.tail[-KEPT_TAIL_BYTES:]))
 
 
-def make_summary(sample: Sample) -> JobSummary:
+def make_summary(sample: JobSample) -> JobSummary:
     counts = sample.job.counts
     failures = group_failures(sample.failed)
     return JobSummary(

@@ -4,6 +4,7 @@ How long an attempt took is known by its worker's clock, which may differ from t
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from gandy.core.rows import TaskRow
 from gandy.core.views import Span
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import Wall
-from gandy.viewer.lanes import Lanes, PlacedSpan
+from gandy.viewer.lanes import OVERLAP
 
 _NO_JOB: Final = JobId(0)  # all attempts are of one job
 
@@ -39,17 +40,20 @@ def measure_duration(row: TaskRow) -> float | None:
 
 
 def place_attempts(rows: Iterable[TaskRow]) -> tuple[Attempt, ...]:
-    """The attempts that began, in the order in which they did."""
+    """The attempts that began, in the order in which they did. Attempts of one lane do not overlap."""
     known = list(rows)
     ahead = _compare_clocks(known)
     spans = [span for row in known if (span := _find_span(row, ahead)) is not None]
-    lanes = Lanes()
-    return tuple(_make_attempt(lanes.place(span)) for span in sorted(spans, key=lambda span: span.began))
+    ends: dict[str, list[float]] = {}  # by worker: until when each of its lanes is taken
+    return tuple(_place(span, ends.setdefault(span.worker, [])) for span in sorted(spans, key=lambda span: span.began))
 
 
-def _make_attempt(placed: PlacedSpan) -> Attempt:
-    span, state = placed.span, placed.span.state.name.lower()
-    return Attempt(span.worker, placed.lane, span.task, span.attempt, state, span.began, span.ended)
+def _place(span: Span, ends: list[float]) -> Attempt:
+    """Place a span in the first lane that is free when it begins."""
+    free = (lane for lane, end in enumerate(ends) if end <= float(span.began) + OVERLAP)
+    lane = next(free, len(ends))
+    ends[lane : lane + 1] = [inf if span.ended is None else float(span.ended)]
+    return Attempt(span.worker, lane, span.task, span.attempt, span.state.name.lower(), span.began, span.ended)
 
 
 def _compare_clocks(rows: Iterable[TaskRow]) -> Mapping[str, float]:

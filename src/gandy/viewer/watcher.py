@@ -39,6 +39,11 @@ class CrewWatcher:
         self._shards: dict[int, asyncio.Task[None]] = {}
 
     @property
+    def is_complete(self) -> bool:
+        """True if all shards have sent what they have."""
+        return bool(self._shards) and self._shards.keys() <= self.picture.shards.keys()
+
+    @property
     def problem(self) -> str:
         """Why the picture is not current; empty if it is."""
         return next(iter(self._problems.values()), "")

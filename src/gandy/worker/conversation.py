@@ -114,6 +114,10 @@ class ShardConversation:
         """True if nothing would be lost with this conversation."""
         return not self.side.slots.running and not self.side.results.by_pair and self.calls.is_idle
 
+    def abandon(self) -> None:
+        """Drop all that is held for a shard that is retired. Tasks that run are killed, and dropped the next time."""
+        self._tasks.abandon(self.queue)
+
     def flush(self) -> None:
         """Save what is new, and write what is ready for any foreman."""
         self._tasks.results.flush()
@@ -169,7 +173,7 @@ class ShardConversation:
 
     def _on_welcome(self, extensions: Extension) -> None:
         self.link.is_welcome = True
-        self._tasks.results.on_welcome()
+        self._tasks.results.rewrite_journal()  # what the last foreman has must not count for jobs of this one
         if Extension.CALLS in extensions:
             self.calls.on_welcome()
         if Extension.HEARTBEAT in extensions:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gandy.clocks import read_wall
+from gandy.clocks import read_monotonic, read_wall
 from gandy.config import Address, parse_address
 from gandy.core.reports import read_shard
 from gandy.core.routes import Changes, Routes
@@ -118,6 +118,11 @@ class Conversations:
                 self._relink(self._by_shard[shard])
 
     def _close_retired(self) -> None:
+        for shard in self._routes.list_dead(read_monotonic()):
+            conversation = self._by_shard.get(shard)
+            if conversation is not None and not conversation.is_empty:
+                log.info("shard %d is retired: what is held for it counts no more", shard)
+                conversation.abandon()
         for shard in self._routes.list_retired():
             conversation = self._by_shard.get(shard)
             if conversation is not None and conversation.is_empty:

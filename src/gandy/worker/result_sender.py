@@ -84,8 +84,8 @@ class ResultSender:
         self.flush_held()
         return not queue.side.results.has_unsent
 
-    def on_welcome(self) -> None:
-        """Remove results that the last foreman has from the journal: they must not count for jobs of this one."""
+    def rewrite_journal(self) -> None:
+        """Remove results that are not held any more, so that a later worker in this folder does not report them."""
         if self._journal is not None:
             self._journal.compact(self._pack_all())
 

@@ -95,6 +95,8 @@ class WorkerService:
     def _on_closed(self, conversation: ShardConversation) -> None:
         self._call_slots.parts.remove(conversation.calls.slots)
         self._tasks.start_waiting()
+        if self._tasks.is_draining:  # perhaps for this conversation alone
+            self.on_left(immediate=False)
 
     async def run(self) -> None:
         """Raises: ConfigError."""

@@ -79,6 +79,13 @@ class TaskService:
         self.scheduler.queues.remove(queue)
         self.results.ends = [end for end in self.results.ends if end[0] is not queue]
 
+    def abandon(self, queue: ShardQueue) -> None:
+        """The shard of a queue is retired: its jobs have ended, so nothing that is held for it counts any more."""
+        for order in [order for order in self._orders.values() if order.queue is queue]:
+            self._kill(order)
+        queue.side.results.forget_all()
+        self.results.rewrite_journal()
+
     # What foremen demand
 
     def start(self, tasks: Iterable[Task], queue: ShardQueue) -> None:

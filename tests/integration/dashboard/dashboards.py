@@ -11,6 +11,7 @@ from tests.waiting import PATIENCE
 
 from gandy import AsyncClient
 from gandy.config import Address
+from gandy.dashboard.bus_view import join_ensemble
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.program import Dashboard, Options
 from gandy.foreman.main import socket_address
@@ -132,7 +133,7 @@ class Events:
 async def a_dashboard_at(*foreman: str, **options: Any) -> AsyncIterator[Dashboard]:
     client = AsyncClient(foreman)
     chosen = Options(**{"foreman": foreman, "listen": LOOPBACK, **options})
-    dashboard = Dashboard(chosen, ShownCrew(client))
+    dashboard = Dashboard(chosen, ShownCrew(client, await join_ensemble(chosen.ensemble)))
     await dashboard.start()
     try:
         yield dashboard

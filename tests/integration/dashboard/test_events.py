@@ -151,7 +151,7 @@ def test_browser_that_stops_reading_misses_changes_and_gets_everything_anew(tmp_
                 reader, writer = await asyncio.open_connection(sock=peer, limit=1 << 24)
                 events = Events((await browser.get("/api/session")), reader, writer)
                 await reader.readuntil(b"\r\n\r\n")
-                names = []
+                names: list[str] = []
                 while names[1:].count("crew") == 0:  # nothing is added while it reads what was sent before
                     event = await anext(events)
                     names.append(event.name)

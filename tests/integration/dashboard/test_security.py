@@ -37,6 +37,23 @@ def test_browser_with_a_cookie_may_open_its_address_again() -> None:
     run(test())
 
 
+def test_browser_that_another_page_sent_is_led_on_by_a_page_of_ours() -> None:
+    """It would not send its new cookie behind a redirect: that request would still be one of the other page."""
+
+    async def test() -> None:
+        async with a_dashboard_at(NO_FOREMAN) as dashboard:
+            link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+            without = await Caller(dashboard).get("/", **link)
+            assert (without.status, b'http-equiv="refresh"' in without.body) == (401, True)
+            once = await Caller(dashboard).get("/", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="navigate")
+            assert (once.status, b'http-equiv="refresh"' in once.body) == (401, False)
+            opened = await Caller(dashboard).get(f"/?token={dashboard.token}", **link)
+            assert (opened.status, b'http-equiv="refresh"' in opened.body) == (200, True)
+            assert "SameSite=Strict" in opened.headers["set-cookie"]
+
+    run(test())
+
+
 def test_cookie_is_for_this_server_only_and_no_script_reads_it() -> None:
     async def test() -> None:
         async with a_dashboard_at(NO_FOREMAN) as dashboard:

@@ -113,6 +113,24 @@ def test_work_and_requests_cross_machines(site: Site, monkeypatch: pytest.Monkey
     run(test())
 
 
+def test_links_of_a_key_are_counted_in_the_whole_crew(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def count_links(at: str) -> dict[str, int]:
+        async with AsyncClient(f"unix:{site.folder / at / 'foreman.sock'}") as owner:
+            return {row.name: row.links for row in await owner.keys()}
+
+    async def test() -> None:
+        async with two_foremen(site), a_worker(site, "hut", at="first"):
+            anna = await site.admit(CrewRole.CLIENT, "anna", at="first")
+            async with connect(site, anna, "second", monkeypatch) as client:
+                await client.status()
+                for at in ("first", "second"):
+                    while (links := await count_links(at))["hut"] != 2:  # one to each shard
+                        await asyncio.sleep(0.01)
+                    assert links["anna"] == 1
+
+    run(test())
+
+
 def test_a_revoked_key_loses_its_links_to_all_foremen(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each other foreman is told at once: no beat comes in this test."""
     monkeypatch.setattr("gandy.foreman.hosting.BEAT_PERIOD", 600.0)

@@ -1,6 +1,11 @@
 """Several foremen of one crew in this process, with real sockets, a real worker, and a database in memory."""
 
 import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -8,10 +13,13 @@ from tests.integration.local_crews import run
 from tests.integration.memory_foremen import Foremen, a_crew
 from tests.waiting import until_async
 
-from gandy.core.model import JobState
-from gandy.core.requests import DrainForeman, ForemanList, ListForemen, LookAtShards
-from gandy.errors import Rejected, StoreError
+from gandy.core.hosting import LEASE_SECONDS
+from gandy.core.model import JobSpec, JobState
+from gandy.core.requests import DrainForeman, ForemanList, ListForemen, LookAtShards, Submit, Submitted
+from gandy.core.shards import ForemanPlace
+from gandy.errors import GandyError, Rejected, StoreError
 from gandy.foreman import main
+from gandy.foreman.clock import read_boot
 
 
 @pytest.fixture
@@ -43,6 +51,24 @@ def test_a_request_about_a_job_of_another_foreman_is_answered_by_that_one(foreme
             assert (await job.release()).held is False
             assert (await job.cancel()).state is JobState.CANCELLED
             assert (await job.wait(10)).state is JobState.CANCELLED
+
+    run(test())
+
+
+def test_a_job_that_another_foreman_took_first_is_found_and_disturbs_no_other_request(foremen: Foremen) -> None:
+    """The client came to a second foreman before the first one's commit could be seen: nothing says "again" there."""
+
+    async def test() -> None:
+        async with a_crew(foremen) as (one, other):
+            twice = Submit(JobSpec(command="true", held=True), key=77)
+            first = await one.connection.ask(twice, Submitted)
+            found, beside = await asyncio.gather(
+                other.connection.ask(twice, Submitted), other.submit("true", held=True)
+            )
+            assert (found, beside.id) == (first, 3)
+            assert (await other.status()).trouble == ""
+            assert await other.connection.ask(twice, Submitted) == first  # now it is known there
+            assert [row.job async for row in other.jobs()] == [3, 1]
 
     run(test())
 
@@ -85,6 +111,22 @@ def test_a_foreman_that_lost_its_shard_commits_nothing_and_starts_again(foremen:
     run(test())
 
 
+def test_a_signal_that_comes_while_a_foreman_starts_again_stops_it(foremen: Foremen) -> None:
+    async def test() -> None:
+        async with a_crew(foremen):
+            program = foremen.programs[1]
+            main.stop_on_signals(program)
+            (lease,) = [each.lease for each in foremen.hosting(1).hosted.values()]
+            await foremen.crew.seize(foremen.hosting(2).me.id, lease)
+            await until_async(lambda: program.must_restart)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await until_async(lambda: not program.must_restart)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+    run(test())
+
+
 def test_a_drained_foreman_hands_over_all_and_then_stops(foremen: Foremen) -> None:
     async def test() -> None:
         async with a_crew(foremen) as (one, other):
@@ -112,6 +154,56 @@ def test_another_foreman_can_be_drained_by_its_name_and_the_last_one_cannot(fore
             with pytest.raises(Rejected, match="no foreman is called"):
                 await one.connection.ask(DrainForeman("elsewhere"), object)  # type: ignore[type-var]
             del other
+
+    run(test())
+
+
+@asynccontextmanager
+async def a_silent_foreman(foremen: Foremen, name: str, seconds: float) -> AsyncIterator[str]:
+    """A foreman whose machine accepts links and says nothing, as one that hangs; it owns a shard. Its id."""
+    foremen.folder.joinpath(name).mkdir()
+    place = foremen.folder / name / "foreman.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+        me = ForemanPlace(f"{name}-1", name, "1", (f"unix:{place}",), read_boot())
+        await foremen.crew.beat(me, [await foremen.crew.take_new(me.id)])
+        foremen.crew.let_pass(me.id, seconds)
+        yield me.id
+
+
+@pytest.mark.parametrize("seconds", [LEASE_SECONDS - 2.0, 60.0], ids=["just now", "long ago"])
+def test_a_foreman_that_died_has_nothing_left_to_hand_over(foremen: Foremen, seconds: float) -> None:
+    """The request waits until others have taken over."""
+
+    async def test() -> None:
+        async with a_crew(foremen) as (one, _), a_silent_foreman(foremen, "hut", seconds) as dead:
+            shard = max(foremen.crew.shards)
+            await one.drain_foreman(dead)
+            rows = await one.foremen()
+            assert [row.shards for row in rows if row.is_gone] == [()]
+            assert [row.name for row in rows if row.is_gone] == ["hut"]
+            assert any(shard in row.shards for row in rows)
+            await one.drain_foreman("hut")
+            await until_async(lambda: foremen.programs[1].server.standing.foremen == 2)
+
+    run(test())
+
+
+def test_a_foreman_that_lives_and_cannot_be_reached_may_be_asked_again(foremen: Foremen) -> None:
+    async def test() -> None:
+        async with a_crew(foremen) as (one, _), a_silent_foreman(foremen, "hut", 0.0) as silent:
+
+            async def beat() -> None:
+                while True:
+                    foremen.crew.let_pass(silent, 0.0)
+                    await asyncio.sleep(0.1)
+
+            beating = asyncio.create_task(beat())
+            with pytest.raises(GandyError, match="cannot be reached") as caught:
+                await one.connection.ask(DrainForeman(silent), object)  # type: ignore[type-var]
+            assert caught.value.retryable
+            beating.cancel()
 
     run(test())
 

@@ -12,11 +12,12 @@ from tests.integration.memory_foremen import Foremen, a_crew
 from tests.memory_crew import MemoryCrew
 from tests.waiting import until_async
 
-from gandy.core.hosting import LEASE_MARGIN, LEASE_SECONDS
+from gandy.core.hosting import BEAT_PERIOD, LEASE_MARGIN, LEASE_SECONDS
 from gandy.core.model import AttemptKey, Input, JobState
 from gandy.core.records import Record
 from gandy.core.requests import DrainForeman
 from gandy.core.shards import Directory, ForemanPlace, Lease
+from gandy.core.standing import Standing
 from gandy.errors import StoreError
 from gandy.foreman import hosting as hosting_module
 from gandy.foreman import lease_guard, main
@@ -213,6 +214,39 @@ def test_the_time_that_it_takes_to_load_a_shard_is_part_of_its_lease(monkeypatch
     run(test())
 
 
+def test_an_outage_of_the_database_that_is_longer_than_a_lease_changes_no_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what belongs to a foreman that does not come back is taken over a little later."""
+    now = 1_000.0
+
+    async def look(*hostings: Hosting, after: float) -> dict[int, str]:
+        nonlocal now
+        now += after
+        for each in hostings:
+            await each.look()
+        return {lease.shard: lease.owner for lease in hostings[0].view.leases}
+
+    async def test() -> None:
+        for module in (hosting_module, lease_guard):
+            monkeypatch.setattr(module, "read_monotonic", lambda: now)
+        monkeypatch.setattr("tests.memory_crew.time", SimpleNamespace(monotonic=lambda: now))
+        crew = MemoryCrew()
+        foremen = [ForemanPlace(name, name, "0", ()) for name in ("one", "two")]
+        one, two = (Hosting(crew, me, "/nowhere", cast("Any", None), lambda: None, lambda: None) for me in foremen)
+        for each in (one, two):
+            await each.start(lambda *_parts: asyncio.sleep(0.0, StubServer()))
+        before = await look(one, two, after=0.0)
+        assert sorted(before.values()) == ["one", "two"]
+        assert await look(one, two, after=3 * LEASE_SECONDS) == before
+        assert await look(one, two, after=BEAT_PERIOD) == before
+        await look(one, after=3 * LEASE_SECONDS)
+        await look(one, after=BEAT_PERIOD)
+        assert set((await look(one, after=BEAT_PERIOD)).values()) == {"one"}
+
+    run(test())
+
+
 def test_workers_are_told_at_once_which_shard_their_tasks_are_of() -> None:
     async def test() -> None:
         me = ForemanPlace("one", "one", "0", ("tcp://127.0.0.1:9",))
@@ -239,6 +273,7 @@ class StubServer:
         self.foreman = self
         self.reactor = self
         self.jobs: list[None] = []
+        self.standing = Standing()
         self.told: list[Directory] = []
         self._directory: Directory
 
@@ -251,3 +286,6 @@ class StubServer:
 
     async def listen(self, _address: object) -> None:
         self.told.append(self._directory)
+
+    async def stop(self) -> None:
+        pass

@@ -219,6 +219,25 @@ def test_a_retired_shard_is_left_once_nothing_is_held_for_it(tmp_path: Path) -> 
     run(test())
 
 
+def test_what_is_held_for_a_shard_that_was_retired_long_ago_keeps_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gandy.core.routes.RETIREMENT", 0.5)
+
+    async def test() -> None:
+        async with two_shards(tmp_path) as (crew, one, two):
+            two.is_recording = False
+            two.give(a_task(2, 1, "true"), a_task(2, 2, crew.wait_line("two")))
+            await until_async(lambda: two.ended == [(2, 1)] and crew.count_began("two") == 1)
+            two.die()
+            one.tell(crew.describe(1, (one, 1)))
+            one.stop()
+            await until_async(lambda: one.link is None)
+
+    run(test())
+    assert read_left(tmp_path / "out").results == ()
+
+
 def test_a_worker_that_lost_all_links_asks_any_foreman_where_the_shards_are(tmp_path: Path) -> None:
     async def test() -> None:
         async with two_shards(tmp_path) as (crew, one, two):

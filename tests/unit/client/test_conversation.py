@@ -38,6 +38,7 @@ from gandy.errors import (
     Rejected,
     RemoteProtocolError,
     StoreError,
+    StoreFull,
 )
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.events import Answered, ExtensionReceived, ForemanEvent
@@ -174,6 +175,7 @@ def test_request_that_is_too_long_is_not_sent() -> None:
         ("refused", Rejected),
         ("bad_request", Rejected),
         ("store", StoreError),
+        ("full", StoreFull),
         ("gone", GandyError),
         ("a word of tomorrow", GandyError),
     ],

@@ -1,8 +1,9 @@
 """How users name foremen, and where clients find those of their crew."""
 
 import pytest
+from msgspec.structs import replace
 
-from gandy.client.foremen import choose_foreman
+from gandy.client.foremen import choose_foreman, describe_owners
 from gandy.client.learning import find_places
 from gandy.core.requests import ForemanRow
 from gandy.errors import Rejected
@@ -27,6 +28,21 @@ def test_a_foreman_is_found_by_name_or_id(name: str, number: int) -> None:
 def test_a_name_must_be_clear(name: str, text: str) -> None:
     with pytest.raises(Rejected, match=text):
         choose_foreman(CREW, name)
+
+
+def test_a_foreman_that_is_gone_leaves_its_name_to_the_next_one() -> None:
+    before, after = replace(a_foreman(1, "hut"), is_gone=True), a_foreman(2, "hut")
+    assert [choose_foreman((before, after), name) for name in ("hut", "1f9a")] == [after, before]
+    assert choose_foreman((before,), "hut") is before
+
+
+def test_owners_in_words() -> None:
+    rows = (
+        replace(a_foreman(1, "hut"), shards=(1, 2, 5)),
+        replace(a_foreman(2, "den"), shards=()),
+        a_foreman(3, "barn"),
+    )
+    assert describe_owners(rows) == "hut (1f9a) owns shards 1, 2 and 5, barn (3f9a) owns shard 3"
 
 
 def test_a_foreman_that_is_not_listed_is_told() -> None:

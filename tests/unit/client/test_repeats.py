@@ -17,7 +17,7 @@ from gandy.client.repeats import (
 )
 from gandy.core import requests as ask
 from gandy.core.model import JobSpec
-from gandy.errors import GandyError, JobMoved, JobNotFound, Rejected, StoreError
+from gandy.errors import GandyError, JobMoved, JobNotFound, Rejected, StoreError, StoreFull
 from gandy.ids import JobId
 from gandy.limits import LAST_INTEGER
 from gandy.moments import LONG_AGO
@@ -91,7 +91,8 @@ AWAY.retryable = True
     ("error", "alone", "among_many", "just_moved"),
     [
         (JobMoved("m"), True, True, True),
-        (StoreError("full", retryable=True), False, True, True),
+        (StoreError("away", retryable=True), False, True, True),
+        (StoreFull("full"), False, False, False),
         (StoreError("damaged"), False, False, False),
         (AWAY, False, False, True),
         (JobNotFound("n"), False, False, False),

@@ -117,6 +117,12 @@ def test_a_job_that_the_store_could_not_keep_is_submitted_anew(crew: ServedForem
     assert crew.ask(ask.Submit(TRUE, key=KEY)) == ask.Submitted(JobId(2))
 
 
+def test_a_request_that_another_foreman_took_first_finds_its_job_from_then_on(crew: ServedForeman) -> None:
+    crew.ask(ask.Submit(TRUE, key=KEY))
+    crew.answers.intake.on_withdrawal(Withdrawal(jobs={ONE}, earlier={ONE: JobId(9)}))
+    assert crew.ask(ask.Submit(TRUE, key=KEY)) == ask.Submitted(JobId(9))
+
+
 def test_keys_in_memory_are_bounded() -> None:
     known = Submissions(most=2)
     for key in (5, 6, 7):

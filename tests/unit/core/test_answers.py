@@ -12,10 +12,11 @@ from gandy.core.records import LinesDropped
 from gandy.core.refusal import Refusal
 from gandy.core.roles import CrewRole
 from gandy.core.rows import JobRow
-from gandy.core.steps import Commit, Forward, Look, ManageCrew, Question, Step
+from gandy.core.steps import AskShards, Commit, Forward, Look, ManageCrew, Question, Step
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import RemoteProtocolError, StoreError
+from gandy.errors import RemoteProtocolError, StoreError, StoreFull
 from gandy.ids import JobId, TaskNumber
+from gandy.moments import Wall
 from gandy.store.memory import MemoryStore
 from gandy.wire.messages import Extension
 
@@ -53,7 +54,9 @@ def test_an_observer_changes_nothing_and_its_attempt_is_noted(crew: ServedForema
 
 def test_only_the_owner_has_keys(crew: ServedForeman) -> None:
     assert refused(crew, ask.ListKeys()).kind == "not_allowed"
-    assert crew.ask(ask.ListKeys(), crew.connect("owner", CrewRole.OWNER)) == ask.ListKeys()
+    owner = crew.connect("owner", CrewRole.OWNER)
+    assert crew.ask(ask.RevokeKey("a"), owner) == ask.RevokeKey("a")
+    assert crew.ask(ask.ListKeys(), owner) == ask.KeyList(())
 
 
 def test_nonsense_is_not_a_request(crew: ServedForeman) -> None:
@@ -71,11 +74,28 @@ def test_a_job_is_acknowledged_behind_its_record(crew: ServedForeman) -> None:
     assert crew.notes == [("submitted", {"job": 1, "name": "", "tasks": 3})]
 
 
-def test_no_new_work_is_taken_while_the_store_has_trouble(crew: ServedForeman) -> None:
-    crew.standing.trouble = "the disk is full"
+@pytest.mark.parametrize(
+    ("trouble", "kind"), [(StoreError("it is locked"), "store"), (StoreFull("the disk is full"), "full")]
+)
+def test_no_new_work_is_taken_while_the_store_has_trouble(crew: ServedForeman, trouble: StoreError, kind: str) -> None:
+    crew.standing.note_trouble(trouble)
     for request in (ask.Submit(JobSpec(command="true")), ask.AddLines(1, ("a",)), ask.AddTasks(ONE, TaskNumber(1), ())):
         error = refused(crew, request)
-        assert (error.kind, error.retryable) == ("store", True)
+        assert (error.kind, error.retryable) == (kind, True)
+        assert str(error) == f"no new work is accepted: {trouble}"
+
+
+def test_a_change_that_came_before_may_be_done_when_the_store_works_again(crew: ServedForeman) -> None:
+    job = submit(crew)
+    crew.standing.note_trouble(StoreError("it is away", retryable=True))
+    crew.standing.is_stuck = True
+    for again, text in ((False, "nothing can be changed now"), (True, "it may be done when the store works again")):
+        for request in (
+            ask.CancelJob(job, again=again),
+            ask.RetractTasks(job, (TaskNumber(1),), again=again),
+            ask.ForgetJobs((job,), again=again),
+        ):
+            assert str(refused(crew, request)) == f"{text}: it is away"
 
 
 def test_what_does_not_fit_together_is_refused(crew: ServedForeman) -> None:
@@ -482,6 +502,16 @@ def test_workers_and_status_are_those_of_the_whole_crew(shard: ServedForeman) ->
     assert shard.ask(ask.ListWorkers(is_local=True)).rows[0].slots == 3
     shard.foreman.reactor.on_capacity("w-1", 1, 0, "files")
     assert shard.ask(ask.ListWorkers(is_local=True)).rows[0].slots == 1
+
+
+def test_links_of_keys_are_those_of_the_whole_crew(shard: ServedForeman) -> None:
+    owner = shard.connect("owner", CrewRole.OWNER)
+    row = ask.KeyRow("1", "anna", "client", "good", Wall(0.0), None, "invitation", 1)
+    shard.keys = ask.KeyList((row,))
+    shard.other_shards = [ask.KeyList((row,)), ask.Done()]
+    assert shard.ask(ask.ListKeys(), owner).rows[0].links == 2
+    assert shard.steps[-1] == AskShards(ask.ListKeys(is_local=True))
+    assert shard.ask(ask.ListKeys(is_local=True), owner).rows[0].links == 1
 
 
 def test_requests_about_foremen_are_for_the_program_around(shard: ServedForeman) -> None:

@@ -8,6 +8,7 @@ from gandy.core.effects import Give
 from gandy.core.extensions import (
     CAPACITY,
     DIRECTORY,
+    PONG,
     WANT,
     Capacity,
     decode_directory,
@@ -115,6 +116,30 @@ def test_a_worker_that_comes_again_replaces_its_former_link() -> None:
     crew.foreman.check()
     assert crew.foreman.links.find("w") is None
     assert crew.watcher.notes == ["w on one", "w on two"]
+
+
+def test_a_worker_that_should_be_dead_is_sent_something_so_that_its_link_ends() -> None:
+    """The kernel of a machine that was started again knows nothing of the link, and says so."""
+    crew = Crew()
+    crew.worker("old")
+    crew.worker("other")
+    link = crew.connect("new")
+    link.credentials = Credentials(key="key of old")
+    crew.send(link, Hello(2, (), WORKING, About("new", "old", 2, former=("old", "other", "gone", "new"))))
+    assert crew.ports["old"].take() == v2.encode(0, Extended(PONG, b""))
+    assert crew.ports["other"].take() == b""  # it has another key
+    assert crew.ports["old"].ends == []
+
+
+def test_a_worker_without_heartbeats_is_sent_nothing_that_it_does_not_know() -> None:
+    crew = Crew()
+    old = crew.connect("old")
+    crew.send(old, Hello(2, (), WORKING & ~Extension.HEARTBEAT, About("old", "old", 2)))
+    crew.ports["old"].take()
+    link = crew.connect("new")
+    link.credentials = Credentials(key="key of old")
+    crew.send(link, Hello(2, (), WORKING, About("new", "old", 2, former=("old",))))
+    assert crew.ports["old"].take() == b""
 
 
 def test_nothing_is_sent_to_a_link_that_is_gone() -> None:

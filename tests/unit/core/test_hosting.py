@@ -4,12 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gandy.core.hosting import (
+    BEAT_PERIOD,
     LEASE_SECONDS,
+    SILENCE_SECONDS,
     Forget,
     HandOver,
     Retire,
     Seize,
+    Silences,
+    Step,
+    find_foreman,
     find_heir,
+    list_ownerless,
+    list_present,
     list_shard_places,
     name_shard,
     note_lease,
@@ -18,6 +25,7 @@ from gandy.core.hosting import (
     reach,
 )
 from gandy.core.shards import CrewView, ForemanPlace, Lease, ShardPlace
+from gandy.moments import Monotonic
 
 
 def a_foreman(name: str, **changes: object) -> ForemanPlace:
@@ -46,6 +54,24 @@ def test_a_dead_foreman_is_forgotten_when_it_owns_nothing_any_more() -> None:
     assert plan(view, "a", 1, {1}, {"c"}) == [Forget("c")]
 
 
+def test_a_silent_foreman_is_gone_when_others_own_what_it_had() -> None:
+    silent = a_foreman("c", silent_seconds=LEASE_SECONDS + 1)
+    foremen = (a_foreman("a"), a_foreman("b", silent_seconds=LEASE_SECONDS - 1), silent)
+    leases = (Lease(1, 1, "a", 5.0), Lease(2, 1, "b", 1.0), Lease(3, 1, "c", -1.0))
+    assert list_present(CrewView(foremen, leases)) == {"a", "b", "c"}  # no other one has taken over yet
+    assert list_present(CrewView(foremen, leases[:2])) == {"a", "b"}
+    assert list_present(CrewView((*foremen[:2], a_foreman("c")), leases[:2])) == {"a", "b", "c"}
+
+
+def test_of_two_foremen_with_a_name_the_one_that_is_there_is_meant() -> None:
+    """The machine died, and started again."""
+    before = ForemanPlace("hut-1", "hut", "1", (), silent_seconds=LEASE_SECONDS + 1)
+    after = ForemanPlace("hut-2", "hut", "1", ())
+    view = CrewView((before, after))
+    found = [find_foreman(view, name) for name in ("hut", "hut-1", "hut-2", "barn")]
+    assert found == [after, before, after, None]
+
+
 def test_a_shard_without_an_owner_is_taken_at_once() -> None:
     view = a_view({1: "a", 2: ""}, "a")
     assert plan(view, "a", 1, {1}, ()) == [Seize(view.leases[1])]
@@ -58,6 +84,50 @@ def test_a_lease_that_has_expired_is_for_the_best_heir_and_later_for_all() -> No
         view = CrewView(foremen, (*others, Lease(3, 1, "c", left)))
         steps = plan(view, "a", 1, {1}, ()) + plan(view, "b", 2, {2}, ())
         assert steps == [Seize(view.leases[2])] * takers
+
+
+def a_silent_view(silent_seconds: float) -> CrewView:
+    """The foreman c has been silent for so long."""
+    foremen = (a_foreman("a"), a_foreman("c", silent_seconds=silent_seconds))
+    return CrewView(foremen, (Lease(1, 1, "a", 5.0), Lease(3, 1, "c", LEASE_SECONDS - silent_seconds)))
+
+
+def find_steps(silences: Silences, silent_seconds: float, now: float) -> list[Step]:
+    view = a_silent_view(silent_seconds)
+    silences.note(view, Monotonic(now))
+    return plan(view, "a", 1, {1}, (), silences.find_spared(Monotonic(now)))
+
+
+def test_a_foreman_that_is_silent_while_others_are_heard_loses_its_shard_when_its_lease_expires() -> None:
+    silences = Silences()
+    for silent in (0.5, 2.5, 4.5):
+        assert find_steps(silences, silent, 100.0 + silent) == []
+    assert find_steps(silences, 6.5, 106.5) == [Seize(a_silent_view(6.5).leases[1])]
+
+
+def test_nobody_is_given_up_because_the_database_was_away() -> None:
+    silences = Silences()
+    assert find_steps(silences, 0.5, 100.0) == []
+    # Nothing is seen for a while. Then all leases have expired, and their owners need time to renew them.
+    assert find_steps(silences, 30.5, 130.0) == []
+    assert find_steps(silences, 32.5, 132.0) == []
+    assert find_steps(silences, 0.5, 134.0) == []
+    assert find_steps(silences, 9.0, 142.5) == [], "it was heard of in between"
+    assert find_steps(silences, 9.0 + SILENCE_SECONDS, 142.5 + SILENCE_SECONDS) != []
+
+
+def test_the_dead_are_not_spared() -> None:
+    silences = Silences()
+    view = a_silent_view(30.0)
+    silences.note(view, Monotonic(100.0))
+    assert silences.find_spared(Monotonic(100.0)) == {"c"}
+    assert plan(view, "a", 1, {1}, {"c"}, {"c"}) == [Seize(view.leases[1])]
+
+
+def test_a_foreman_that_beats_in_time_is_not_silent() -> None:
+    silences = Silences()
+    silences.note(a_silent_view(BEAT_PERIOD), Monotonic(100.0))
+    assert silences.find_spared(Monotonic(100.0)) == set()
 
 
 def test_the_foreman_with_fewer_shards_is_the_better_heir() -> None:
@@ -116,6 +186,7 @@ def test_a_lease_that_was_taken_since_is_in_the_view() -> None:
 def test_sockets_are_named_only_to_peers_on_the_same_machine() -> None:
     view = a_view({1: "a", 2: "gone"}, "a")
     near, far = list_shard_places(view, "here"), list_shard_places(view, "")
+    assert list_ownerless(view) == (2,)
     assert near == (ShardPlace(1, 1, ("unix:/a/shard-1.sock", "tcp://a:1")),)
     assert far == list_shard_places(view, "elsewhere") == (ShardPlace(1, 1, ("tcp://a:1",)),)
     assert reach(a_foreman("a"), "") == ("tcp://a:1",)

@@ -1,7 +1,8 @@
 """One answer about the crew from what each shard knows."""
 
-from gandy.core.merging import merge_status, merge_workers
-from gandy.core.requests import ForemanStatus, WorkerList, WorkerRow
+from gandy.core.merging import merge_keys, merge_status, merge_workers
+from gandy.core.requests import ForemanStatus, KeyList, KeyRow, WorkerList, WorkerRow
+from gandy.moments import Wall
 
 
 def a_worker(name: str, **changes: object) -> WorkerRow:
@@ -30,6 +31,16 @@ def test_what_a_worker_does_for_all_shards_is_added_up() -> None:
         a_worker("a", slots=6, used=3, running=2, calls=1, silent_seconds=1.0, problem="files"),
         a_worker("b"),
     )
+
+
+def a_key(name: str, links: int) -> KeyRow:
+    return KeyRow(name, name, "client", "good", Wall(0.0), None, "invitation", links)
+
+
+def test_the_links_of_a_key_to_all_shards_are_added_up() -> None:
+    here = KeyList((a_key("anna", 0), a_key("ben", 1)))
+    others = [KeyList((a_key("ben", 2), a_key("anna", 1), a_key("new", 1))), KeyList((a_key("anna", 1),))]
+    assert merge_keys(here, others) == KeyList((a_key("anna", 2), a_key("ben", 3)))
 
 
 def test_the_status_counts_the_jobs_of_all_shards_and_the_workers_once() -> None:

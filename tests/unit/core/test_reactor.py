@@ -675,6 +675,30 @@ def test_former_workers_that_are_unknown_or_the_worker_itself_change_nothing() -
     assert crew.seen(crew.reactor.on_hello(a_worker(), [key(1)], 2.0, ["w", "nobody"])) == []
 
 
+def test_a_worker_that_died_is_not_waited_for_when_the_next_one_was_quicker_than_the_end_of_its_link() -> None:
+    crew = Played(a_worker("first"))
+    crew.submit(a_spec(2))
+    assert ended(crew.seen(crew.reactor.on_hello(a_worker("second"), [key(1)], 2.0, ["first"]))) == []
+    effects = crew.seen(crew.reactor.on_absent("first", 3.0))
+    assert ended(effects) == [(key(2), TaskState.WAITING)]
+    assert crew.reactor.workers.find("first") is None
+    assert ended(crew.end(key(1), worker="second", now=4.0)) == [(key(1), TaskState.FINISHED)]
+
+
+def test_a_worker_that_was_heard_of_since_lives_though_a_new_one_in_its_folder_says_that_it_is_dead() -> None:
+    """A user copied its folder. Whatever the copy says when it connects again, the link of the first may break."""
+    crew = Played(a_worker("first"))
+    crew.submit(a_spec(2))
+    crew.seen(crew.reactor.on_hello(a_worker("copy"), [], 2.0, ["first"]))
+    first = crew.reactor.workers.find("first")
+    assert first is not None
+    first.last_heard = 2.5
+    crew.seen(crew.reactor.on_hello(a_worker("copy"), [], 3.0, ["first"]))
+    assert crew.seen(crew.reactor.on_absent("first", 4.0)) == []
+    assert crew.seen(crew.reactor.on_hello(a_worker("first"), [key(1), key(2)], 5.0)) == []
+    assert ended(crew.end(key(2), worker="first", now=6.0)) == [(key(2), TaskState.FINISHED)]
+
+
 def test_a_worker_that_is_here_keeps_what_another_one_does_not_report_for_it() -> None:
     """A user copied its folder."""
     crew = Played(a_worker("first"))

@@ -1,7 +1,10 @@
 """Where a worker reaches the shards of its crew, by what foremen say one after another."""
 
+from msgspec.structs import replace
+
 from gandy.core.routes import Changes, Routes
 from gandy.core.shards import Directory, ShardPlace
+from gandy.moments import Monotonic
 
 
 def a_place(shard: int, epoch: int = 1, name: str = "a") -> ShardPlace:
@@ -46,6 +49,28 @@ def test_the_link_to_a_former_owner_is_left() -> None:
     routes.on_directory(a_directory(2, a_place(1, 5, "b"), a_place(2)))
     assert routes.on_directory(a_directory(1, a_place(1, 4), a_place(2))) == Changes(moved=(1,))
     assert routes.list_places(1)[0] == "unix:/b/shard-1.sock"
+
+
+def test_a_shard_without_an_owner_is_not_retired() -> None:
+    routes = Routes()
+    routes.on_directory(a_directory(1, a_place(1), a_place(2)))
+    routes.on_directory(replace(a_directory(1, a_place(1)), ownerless=(2,)))
+    assert routes.list_retired() == []
+
+
+def test_a_retired_shard_is_dead_once_every_foreman_must_know_of_it() -> None:
+    routes = Routes()
+    routes.on_directory(a_directory(1, a_place(1), a_place(2), a_place(3)))
+    routes.on_directory(a_directory(1, a_place(1)))
+    assert routes.list_dead(Monotonic(100.0)) == []
+    routes.on_directory(a_directory(1, a_place(1), a_place(3)))  # by a foreman that knew less before
+    assert routes.list_dead(Monotonic(110.0)) == []
+    routes.on_directory(a_directory(1, a_place(1)))
+    assert routes.list_dead(Monotonic(115.0)) == []
+    assert routes.list_dead(Monotonic(120.0)) == [2]
+    assert routes.list_dead(Monotonic(135.0)) == [2, 3]
+    routes.forget(2)
+    assert routes.list_dead(Monotonic(135.0)) == [3]
 
 
 def test_a_shard_is_retired_when_no_foreman_with_a_link_names_it() -> None:

@@ -17,6 +17,8 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
+from gandy.core.requests import Submitted
+from gandy.core.withdrawal import Withdrawal
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -238,6 +240,81 @@ def test_lines_are_withdrawn_and_those_of_a_withdrawn_job_are_dropped() -> None:
     _, effects = disk.reactor.control.submit(JobSpec(command="true", tasks=2), 0.0, upload=4)
     disk.decide(effects)
     assert disk.fail()[0].records == [LinesDropped(4)]
+
+
+# Jobs that were submitted before
+
+
+class Repeats(Disk):
+    """A foreman whose store finds that jobs were submitted before, at another foreman."""
+
+    def submit(self, tasks: int = 1, token: str = "", **changes: object) -> JobId:
+        spec = JobSpec(command="true", tasks=tasks, **changes)  # type: ignore[arg-type]
+        job, effects = self.reactor.control.submit(spec, 0.0)
+        self.decide([*effects, Reply(token, Submitted(job), takes_work=True)])
+        return job
+
+    def recognise(self, earlier: dict[JobId, JobId]) -> tuple[Batch, Withdrawal | None]:
+        batch = self.foreman.take_batch(0.0)
+        new = self.foreman.on_submitted_before(batch, earlier, 1.0)
+        self.reactor.check()
+        return batch, new
+
+
+def test_a_job_that_was_submitted_before_is_answered_with_the_earlier_one() -> None:
+    disk = Repeats(slots=3)
+    job, other = disk.submit(tasks=2, token="again"), disk.submit(token="other")
+    batch, new = disk.recognise({job: JobId(77)})
+    assert new is not None
+    assert (new.jobs, new.earlier, new.replies) == ({job}, {job: 77}, [])
+    assert [record.job for record in batch.records if isinstance(record, JobAdded)] == [other]
+    claims = [each.job for record in batch.records if isinstance(record, Claimed) for each in record.attempts]
+    assert claims == [other]
+    answers = {send.token: send.value for send in batch.sends if isinstance(send, Reply)}
+    assert answers == {"again": Submitted(JobId(77)), "other": Submitted(other)}
+    assert (disk.reactor.jobs.find(job), disk.counts(other)) == (None, Counts(running=1))
+    assert not disk.foreman.is_paused
+
+
+def test_what_was_decided_since_about_a_repeated_job_goes_with_it() -> None:
+    disk = Repeats()
+    job = disk.submit(held=True)
+    batch = disk.foreman.take_batch(0.0)
+    disk.decide(disk.reactor.control.cancel(job, None, 0.0))
+    disk.submit(token="since")
+    new = disk.foreman.on_submitted_before(batch, {job: JobId(77)}, 1.0)
+    assert new is not None
+    assert not any(isinstance(record, TasksSet | JobSet) for record in batch.records)
+    assert [send.token for send in batch.sends if isinstance(send, Reply)] == ["", "since"]
+
+
+def test_lines_and_tasks_of_other_jobs_stay_beside_a_repeated_one() -> None:
+    disk = Repeats(slots=1)
+    opened = disk.submit(tasks=0, is_open=True, has_lines=True)
+    disk.commit()
+    disk.decide([LinesAdded(3, TaskNumber(1), ("a",)), LinesAdded(4, TaskNumber(1), ("b",))])
+    disk.decide(disk.reactor.control.add_tasks(opened, TaskNumber(1), (b"x",), 0.0))
+    job, effects = disk.reactor.control.submit(JobSpec(command="true"), 0.0, upload=4)
+    disk.decide(effects)
+    batch, _ = disk.recognise({job: JobId(77)})
+    lines, more, tasks, dropped = batch.records[:4]
+    assert [lines, more] == [LinesAdded(3, TaskNumber(1), ("a",)), LinesAdded(4, TaskNumber(1), ("b",))]
+    assert (type(tasks), dropped) == (TasksAdded, LinesDropped(4))
+
+
+def test_a_repeated_job_on_which_other_new_work_builds_is_not_recognised() -> None:
+    """Only clients that guess numbers ask for that, and they are refused with all other new work."""
+    for build in ("after", "tasks"):
+        disk = Repeats()
+        job = disk.submit(tasks=0, is_open=True, has_lines=True)
+        if build == "after":
+            disk.submit(after=(job,))
+        else:
+            disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(1), (b"x",), 0.0))
+        batch, new = disk.recognise({job: JobId(77)})
+        assert new is None
+        batch, refused = disk.fail(batch)
+        assert (batch.records, len(refused)) == ([], 1 + (build == "after"))
 
 
 def test_a_worker_that_is_gone_needs_no_account() -> None:

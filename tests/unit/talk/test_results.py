@@ -75,3 +75,15 @@ def test_a_slot_is_free_from_the_sending_of_a_result_until_a_new_link_is_up() ->
     assert slots.free == 1
     results.on_link()
     assert (slots.free, a_pair(1, 1) in results.by_pair, results.has_unsent) == (0, True, True)
+
+
+def test_results_that_no_foreman_will_ask_for_free_all_their_slots() -> None:
+    slots = Slots(3, some_tasks(3))
+    results = UnacknowledgedResults(slots)
+    results.add(a_result(1))
+    assert take_batch(results)
+    results.add(a_result(2))
+    results.forget_all()
+    assert (slots.free, results.by_pair, results.pack_all(), results.take_unsaved()) == (2, {}, [], [])
+    results.add(a_result(3))  # a task that ran until now
+    assert take_batch(results) == (a_result(3),)

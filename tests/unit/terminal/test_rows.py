@@ -11,7 +11,7 @@ from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
 from gandy.cli.worker import LIST_KEYS
 from gandy.core.model import Cause, Counts, JobState, TaskState
-from gandy.core.requests import ForemanStatus
+from gandy.core.requests import ForemanRow, ForemanStatus
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 from gandy.terminal import rows, table
@@ -142,3 +142,18 @@ def test_a_job_that_cannot_be_read_says_so() -> None:
     assert "unreadable" in rows.job_to_cells(row, 0.0)
     assert any("set aside" in text for _, text in rows.job_to_fields(row, 0.0))
     assert ("set aside", "2 that cannot be read") in rows.status_to_fields(replace(STATUS, unreadable=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, ""),
+        ({"is_here": True}, "asked"),
+        ({"is_here": True, "is_leaving": True}, "leaving"),
+        ({"is_leaving": True, "is_gone": True}, "gone"),
+    ],
+)
+def test_the_state_of_a_foreman(changes: dict[str, bool], state: str) -> None:
+    row = ForemanRow("hut-3f9", "hut", "1", ("tcp://a:1",), (), 0, 0.0, 300.0, **changes)
+    cells = dict(zip((header.lstrip(">") for header in rows.FOREMAN_HEADERS), rows.foreman_to_cells(row), strict=True))
+    assert (cells["state"], cells["shards"], cells["lease"], cells["last seen"]) == (state, "", "", "5 min ago")

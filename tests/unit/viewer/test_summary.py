@@ -9,7 +9,7 @@ from gandy.core.model import Cause, Counts, Ending, TaskState
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 from gandy.viewer.failures import FailureGroup
-from gandy.viewer.summary import Sample, make_summary, summarise_durations, summarise_memory
+from gandy.viewer.summary import JobSample, make_summary, summarise_durations, summarise_memory
 
 
 def a_finished_row(task: int, seconds: float, memory: int | None = None) -> TaskRow:
@@ -40,7 +40,7 @@ def test_tasks_that_measured_nothing_are_in_no_histogram() -> None:
 def test_summary_says_how_many_tasks_of_how_many_it_saw() -> None:
     failed = a_task_row(2, tail=b"no\n")
     row = a_row(tasks=4_000, counts=Counts(waiting=1, finished=2_999, failed=1_000))
-    found = make_summary(Sample(row, (a_finished_row(1, 1.0), failed), (failed, a_task_row(3, tail=b"no"))))
+    found = make_summary(JobSample(row, (a_finished_row(1, 1.0), failed), (failed, a_task_row(3, tail=b"no"))))
     assert (found.sampled, found.of, found.failures_sampled, found.failures_of) == (2, 4_000, 2, 1_000)
     assert found.failures == (FailureGroup("no", "exit code 1", 2, (TaskNumber(2), TaskNumber(3))),)
     assert found.failures_left_out == 0
@@ -48,13 +48,13 @@ def test_summary_says_how_many_tasks_of_how_many_it_saw() -> None:
 
 
 def test_tasks_that_failed_while_it_was_asked_are_not_more_than_all() -> None:
-    found = make_summary(Sample(a_row(tasks=0, counts=Counts()), (a_task_row(),), (a_task_row(),)))
+    found = make_summary(JobSample(a_row(tasks=0, counts=Counts()), (a_task_row(),), (a_task_row(),)))
     assert (found.of, found.failures_of) == (1, 1)
 
 
 def test_summary_as_json_has_the_promised_keys() -> None:
     row = TaskRow(TaskNumber(1), TaskState.FAILED, 1, "hut", 5.0, 6.0, ending=Ending(Cause.WORKER_LOST))
-    made = msgspec.to_builtins(make_summary(Sample(a_row(counts=Counts(failed=1)), (row,), (row,))))
+    made = msgspec.to_builtins(make_summary(JobSample(a_row(counts=Counts(failed=1)), (row,), (row,))))
     assert {"sampled", "of", "durations", "memory", "failures", "timeline"} < set(made)
     assert set(made["durations"]) == {"bars", "p50_us", "p99_us", "max_us"}
     assert set(made["memory"]) == {"bars", "p50_bytes", "p99_bytes", "max_bytes"}

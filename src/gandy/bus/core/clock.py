@@ -250,6 +250,11 @@ class ClockFollower:
         known = (self._trusted, self._measured or self._trusted)
         return max(bracket.age(now, self._drift).max_distance(offset) for bracket in known)
 
+    def estimate_error(self, now: Monotonic) -> float:
+        """How far the clock probably is from the leader's: from the middle of the bounds. `inf`: it is not known."""
+        bracket = self._measured or self._trusted
+        return inf if bracket is None or not self._clock.is_set else abs(bracket.middle - self._clock.offset_at(now))
+
     def _forget(self, now: Monotonic) -> None:
         """Drop the replies of the last leader. Serial numbers go on, so late replies count as strays."""
         self._sent.clear()

@@ -50,6 +50,10 @@ class Timekeeper:
         """The largest possible error of the shared time. `inf`: it is not known."""
         return 0.0 if self.leads else self.follower.max_error(now)
 
+    def estimate_error(self, now: Monotonic) -> float:
+        """The probable error of the shared time. `inf`: it is not known."""
+        return 0.0 if self.leads else self.follower.estimate_error(now)
+
     def on_offers(self, others: Iterable[str], greater_names: int, now: Monotonic) -> tuple[LeadAct, ...]:
         """To be called when another process began or ceased to offer the clock."""
         return self._act(self._choice.on_offers(others, now, greater_names), now)

@@ -2,17 +2,18 @@
 
 from http import HTTPStatus
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec import Meta, Struct, defstruct
+from msgspec.structs import asdict, fields
 
 from gandy import __version__
-from gandy.core.requests import ForemanRow, WorkerRow
+from gandy.core.requests import ForemanRow, ForemanStatus, WorkerRow
 from gandy.core.roles import CrewRole
 from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.endpoints import ApiCall
-from gandy.dashboard.messages import HttpResponse, Streaming
+from gandy.dashboard.messages import TEXT, HttpResponse, Streaming
+from gandy.dashboard.metrics import CONTENT_TYPE
 from gandy.limits import MAX_TEXT
 
 HISTORY = "gandy.viewer.history"
@@ -34,6 +35,10 @@ class WorkersAnswer(Struct, frozen=True):
 
 class ForemenAnswer(Struct, frozen=True):
     foremen: tuple[ForemanRow, ...]
+
+
+# As `gandy status --output json` shows it: without the tag that the wire needs.
+StatusAnswer: Final = defstruct("StatusAnswer", [(each.name, each.type) for each in fields(ForemanStatus)])
 
 
 class StopWorkerBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +64,18 @@ async def show_crew(crew: ShownCrew, _call: ApiCall) -> HttpResponse:
 
 async def stream_crew(crew: ShownCrew, _call: ApiCall) -> Streaming:
     return Streaming(crew.feed.stream)
+
+
+async def show_health(crew: ShownCrew, _call: ApiCall) -> HttpResponse:
+    """It says no more than a number to those without a token."""
+    count = crew.feed.count_trouble()
+    if not count:
+        return HttpResponse(HTTPStatus.OK, b"ok\n", TEXT)
+    return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, b"trouble: %d\n" % count, TEXT)
+
+
+async def show_metrics(crew: ShownCrew, _call: ApiCall) -> HttpResponse:
+    return HttpResponse(HTTPStatus.OK, crew.feed.format_metrics(crew.streams), CONTENT_TYPE)
 
 
 async def list_workers(crew: ShownCrew, _call: ApiCall) -> WorkersAnswer:

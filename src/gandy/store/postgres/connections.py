@@ -13,14 +13,14 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, TransactionStatus
+from psycopg.waiting import wait_async
 
 from gandy.errors import StoreError
 from gandy.store.postgres.arrays import PACKED, PackedArray
-from gandy.store.postgres.explain import Disconnected, explained
+from gandy.store.postgres.explain import Disconnected, explain_no_connection, explained
 from gandy.store.postgres.url import DatabaseUrl
 
 T = TypeVar("T")
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Values = Mapping[str, object]
 
 # One for reads, so that a long list holds up no commit; and two for writes, so that two shards can commit at once.
@@ -39,6 +39,8 @@ DEFAULTS: Final = {
     "target_session_attrs": "read-write",
 }
 
+STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # of the server; it warns if the wait is cancelled, in the user's language
+
 BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
@@ -56,6 +58,21 @@ def _make_dumper(kind: type[PackedArray]) -> type[Dumper]:
 
 
 _DUMPERS: Final = {kind: _make_dumper(kind) for kind in PACKED}
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """One of the driver that leaves a cancelled statement at once, and that notices what is not on the standby."""
+
+    is_unconfirmed = False  # the server has committed, and has stopped to wait for its synchronous standby
+
+    async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """As in the driver, but the server is not asked to cancel the statement: that would take time, and it would end
+        the wait of a commit for the standby. A connection that was left so is closed."""
+        return await wait_async(gen, self.pgconn.socket, *args, **options)
+
+    def on_notice(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.source_function == STANDBY_WAIT:
+            self.is_unconfirmed = True
 
 
 class DatabaseConnections:
@@ -93,19 +110,19 @@ class DatabaseConnections:
         """Several reads that see one state of the database. Raises: StoreError."""
 
         async def work(db: Connection) -> T:
-            await db.execute(BEGIN_READ)
             await db.execute("SET LOCAL jit = off")  # compiling a statement takes longer than any of ours
-            found = await do(db)
-            await db.execute("COMMIT")
-            return found
+            return await do(db)
 
-        return await self.read(work)
+        return await self.read(lambda db: _transact(db, BEGIN_READ, work))
 
     async def write(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         """Write, once. Raises: Disconnected, if it is not known whether it was done; StoreError."""
         async with self._writing, self._borrowed() as db:
             with explained(self.url):
-                return await do(db)
+                done = await do(db)
+            if db.is_unconfirmed:
+                raise Disconnected(f"{self.url}: a user ended the wait of a commit for its standby", retryable=True)
+            return done
 
     async def write_again(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         """Write what may be done twice, again if the connection turned out to be broken. Raises: StoreError."""
@@ -116,14 +133,7 @@ class DatabaseConnections:
 
     async def transact(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         """Several statements, all or none. Raises: as `write`."""
-
-        async def work(db: Connection) -> T:
-            await db.execute("BEGIN")
-            done = await do(db)
-            await db.execute("COMMIT")
-            return done
-
-        return await self.write(work)
+        return await self.write(lambda db: _transact(db, "BEGIN", do))
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Connection]:
@@ -131,8 +141,8 @@ class DatabaseConnections:
         try:
             yield db
         finally:
-            is_idle = db.info.transaction_status is TransactionStatus.IDLE
-            if is_idle and not self._is_closed:
+            is_usable = db.info.transaction_status is TransactionStatus.IDLE and not db.is_unconfirmed
+            if is_usable and not self._is_closed:
                 self._free.append(db)
             else:
                 await db.close()
@@ -145,19 +155,33 @@ class DatabaseConnections:
             with explained(self.url):
                 given = conninfo_to_dict(self.url.conninfo)
                 more = {name: value for name, value in DEFAULTS.items() if name not in given}
-                db = await psycopg.AsyncConnection.connect(
+                db = await Connection.connect(
                     self.url.conninfo,
                     autocommit=True,
                     prepare_threshold=None,  # behind PgBouncer, the next statement may meet another server process
                     **more,  # type: ignore[arg-type]  # these are parameters of libpq, all of them texts
                 )
         except Disconnected as error:
-            raise StoreError(str(error), retryable=True) from None
+            raise explain_no_connection(error) from None
         except psycopg.ProgrammingError:
             raise StoreError(f"{self.url}: libpq cannot read this URL") from None
+        db.add_notice_handler(db.on_notice)
         for kind, dumper in _DUMPERS.items():
             db.adapters.register_dumper(kind, dumper)
         return db
+
+
+async def _transact(db: Connection, begin: str, do: Callable[[Connection], Awaitable[T]]) -> T:
+    """All statements of a transaction. If one fails, the connection stays usable: on a full disk there is no other."""
+    await db.execute(begin)
+    try:
+        done = await do(db)
+    except psycopg.Error:
+        if db.info.transaction_status is TransactionStatus.INERROR:
+            await db.execute("ROLLBACK")
+        raise
+    await db.execute("COMMIT")
+    return done
 
 
 async def fetch(db: Connection, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:

@@ -1,5 +1,7 @@
 """Errors of the driver in the words of gandy, with what a user can do about each. Passwords are not in them."""
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,8 +9,9 @@ from typing import Final
 
 import psycopg
 
-from gandy.errors import StoreError
+from gandy.errors import StoreError, StoreFull
 from gandy.store.postgres.url import DatabaseUrl
+from gandy.store.submissions import KeyTaken
 
 # Errors that may pass, by SQLSTATE or its first two characters, and what a user can do about each.
 TEMPORARY: Final[Mapping[str, str]] = {
@@ -41,8 +44,11 @@ LASTING: Final[Mapping[str, str]] = {
     "XX002": "an index is damaged: REINDEX it",
 }
 
+DISK_FULL: Final = "53100"
 UNIQUE_VIOLATION: Final = "23505"
 LOCK_NOT_AVAILABLE: Final = "55P03"
+NO_ROOM: Final = os.strerror(errno.ENOSPC)  # all that a server says that has no room to let us in
+ENDS_SESSION: Final = ("FATAL", "PANIC")  # severities of errors
 SUBMISSION: Final = "jobs_submission"  # the index that lets no two jobs have the same key
 
 
@@ -72,14 +78,23 @@ def explain(error: psycopg.Error, url: DatabaseUrl) -> StoreError:
         text = f"{url}: there is no connection to the database: {_clean(error, url)}"
         return Disconnected(text, retryable=True) if is_lost else StoreError(f"{url}: {_clean(error, url)}")
     if code == UNIQUE_VIOLATION and error.diag.constraint_name == SUBMISSION:
-        return StoreError(f"{url}: this job was submitted already", retryable=True)
+        return KeyTaken(str(url))
     text = _find(TEMPORARY, code)
+    # A server that shuts down, or crashes, may have done the commit before.
+    if code.startswith(("08", "57P")) or error.diag.severity_nonlocalized in ENDS_SESSION:
+        return Disconnected(f"{url}: {text or 'it crashed'} ({_clean(error, url)})", retryable=True)
+    if code == DISK_FULL:
+        return StoreFull(f"{url}: {text} ({_clean(error, url)})")
     if text:
-        # A server that shuts down, or crashes, may have done the commit before.
-        kind = Disconnected if code.startswith(("08", "57P")) else Locked if code == LOCK_NOT_AVAILABLE else StoreError
+        kind = Locked if code == LOCK_NOT_AVAILABLE else StoreError
         return kind(f"{url}: {text} ({_clean(error, url)})", retryable=True)
     text = _find(LASTING, code)
     return StoreError(f"{url}: {text} ({_clean(error, url)})" if text else f"{url}: {_clean(error, url)}")
+
+
+def explain_no_connection(error: Disconnected) -> StoreError:
+    """What a failure to connect means: nothing was sent. A server without room has no code for it here."""
+    return StoreFull(f"{error}: make room") if NO_ROOM in str(error) else StoreError(str(error), retryable=True)
 
 
 def _find(texts: Mapping[str, str], code: str) -> str:

@@ -94,6 +94,9 @@ class LoneStore:
     async def find_submission(self, key: int) -> JobId | None:
         return await self._opened.find_submission(key)
 
+    async def get_submission(self, job: JobId) -> int:
+        return await self._opened.get_submission(job)
+
     async def find_shard(self, job: JobId) -> int | None:
         return await self._opened.find_shard(job)
 

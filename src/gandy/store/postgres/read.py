@@ -46,6 +46,9 @@ class Reader:
         found = await self._find_number("find_submission", {"submission": key})
         return None if found is None else JobId(found)
 
+    async def get_submission(self, job: JobId) -> int:
+        return await self._find_number("get_submission", {"job": job}) or 0
+
     async def find_shard(self, job: JobId) -> int | None:
         return await self._find_number("find_shard", {"job": job})
 

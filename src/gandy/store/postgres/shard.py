@@ -23,6 +23,7 @@ from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.read import Reader
 from gandy.store.postgres.schema import make_key
 from gandy.store.postgres.sql import Statements
+from gandy.store.submissions import KeyTaken, explain_taken
 
 Pack = Callable[[Any], PackedArray]
 
@@ -49,6 +50,7 @@ COLUMNS: Final[Mapping[str, tuple[Pack, ...]]] = {
 # What else belongs to a part of a commit.
 BESIDES: Final = {"forgotten": ("commit_forgotten_done", "commit_forgotten_reopened", "commit_forgotten_keys")}
 
+DRAW_SECONDS: Final = 5.0  # that a number may take, which is the first thing that a new job needs
 SERIALS: Final = 100  # drawn at once: each new job needs one
 
 
@@ -118,6 +120,9 @@ class PostgresStore:
         self._number += 1
         try:
             await self._append(decided, records)
+        except KeyTaken as taken:
+            self._shard.roll_back()
+            raise await explain_taken(records, self.find_submission, taken) from None
         except BaseException:
             if self._pending is None:
                 self._shard.roll_back()
@@ -127,7 +132,7 @@ class PostgresStore:
         return decided.lost
 
     async def _append(self, decided: Decided, records: Sequence[Record]) -> None:
-        """Raises: ShardLost; OutcomeUnknown; StoreError."""
+        """Raises: ShardLost; OutcomeUnknown; KeyTaken; StoreError."""
         values = self._make_values(decided)
         for _ in range(2):  # the first connection may have been broken long ago
             try:
@@ -215,16 +220,27 @@ class PostgresStore:
     async def prepare(self) -> None:
         if self._pending is not None:
             raise StoreError(f"{self._connections.url}: a commit waits to be found out about", retryable=True)
-        found = await self._connections.write(lambda db: fetch_one(db, self._sql["check_writable"], self._mine))
-        assert found is not None
-        is_standby, count = found
+        is_standby, count = await self._connections.transact(self._check_room)
         if is_standby:
             raise StoreError(f"{self._connections.url}: it is a standby: name the primary", retryable=True)
         if not count:
             raise self._make_lost()
 
+    async def _check_room(self, db: Connection) -> tuple[bool, int]:
+        """Whether this is a standby, and how many shards are ours: one or none."""
+        await db.execute("SET LOCAL work_mem = '64kB'")  # what is larger goes to a file
+        await fetch(db, self._sql["check_room"])
+        found = await fetch_one(db, self._sql["check_writable"], self._mine)
+        assert found is not None
+        return bool(found[0]), int(found[1])
+
     async def draw_number(self) -> JobId | None:
-        found = await self._connections.write(lambda db: fetch_one(db, self._sql["draw_number"]))
+        try:
+            async with asyncio.timeout(DRAW_SECONDS):
+                found = await self._connections.write(lambda db: fetch_one(db, self._sql["draw_number"]))
+        except TimeoutError:
+            text = f"{self._connections.url}: the database has not answered for {DRAW_SECONDS:g} s"
+            raise StoreError(text, retryable=True) from None
         assert found is not None
         self._last_drawn = max(self._last_drawn, found[0])
         return JobId(found[0])
@@ -269,7 +285,20 @@ class PostgresStore:
         return None if found is None else found.recovered
 
     async def find_submission(self, key: int) -> JobId | None:
-        return await self._reader.find_submission(key)
+        found = await self._reader.find_submission(key)
+        if found is not None:
+            await self._confirm()
+        return found
+
+    async def _confirm(self) -> None:
+        """Wait until a synchronous standby has all that was just read: a commit that has not been answered yet can be
+        seen if its session is gone. Raises: StoreError."""
+        found = await self._connections.write(lambda db: fetch_one(db, self._sql["check_writable"], self._mine))
+        if found is None or not found[1]:  # then nothing was locked, and there was nothing to wait for
+            raise StoreError(str(self._make_lost()), retryable=True)
+
+    async def get_submission(self, job: JobId) -> int:
+        return await self._reader.get_submission(job)
 
     async def find_shard(self, job: JobId) -> int | None:
         return await self._reader.find_shard(job)

@@ -276,6 +276,21 @@ def test_the_bound_includes_what_is_still_to_be_slewed() -> None:
     assert follower.max_error(now + 5) == close(0.001, abs=1e-3)
 
 
+def test_the_estimate_is_what_is_still_to_be_slewed() -> None:
+    clock = SharedClock()
+    follower = follow(clock=clock)
+    assert follower.estimate_error(0.0) == inf
+    exchange(follower, 5.0, count=4)
+    assert follower.estimate_error(0.5) == inf  # the clock is not set yet
+    exchange(follower, 5.0)
+    assert follower.estimate_error(0.5) == close(0.0, abs=1e-4)
+    exchange(follower, 5.5)
+    now = 0.602
+    for later in (0.0, 2.0, 5.0):
+        assert follower.estimate_error(now + later) <= follower.max_error(now + later)
+    assert follower.estimate_error(now + 2) < follower.estimate_error(now)
+
+
 def test_a_leader_whose_clock_was_changed_is_believed() -> None:
     clock = SharedClock()
     follower = follow(clock=clock)

@@ -24,6 +24,7 @@ def test_at_first_the_time_is_unknown() -> None:
     assert not time.leads
     assert time.leader is None
     assert time.max_error(100.0) == inf
+    assert time.estimate_error(100.0) == inf
     assert time.on_request(100.0) is None
     assert time.next_deadline() == inf
 
@@ -38,6 +39,7 @@ def test_the_first_leader_begins_the_time() -> None:
     assert time.leader == "m"
     assert time.is_synced(due)
     assert time.max_error(due) == 0.0
+    assert time.estimate_error(due) == 0.0
     assert time.on_request(due + 1) == 0.25 + PATIENCE + 1
     assert time.next_deadline() == inf
 
