@@ -63,8 +63,8 @@ class App {
     onTheme(show);
     show();
     listenForKeys({
-      goUp: () => this.goUp(),
-      goNow: () => {
+      openParent: () => this.openParent(),
+      openNow: () => {
         if (this.route.query.at) this.go({ ...this.route, query: { ...this.route.query, at: null } });
       },
     });
@@ -142,7 +142,7 @@ class App {
     }
   }
 
-  goUp() {
+  openParent() {
     const { view, job } = this.route;
     this.go(view === "task" ? { view: "job", job } : view === "job" ? { view: "jobs" } : { view: "overview" });
   }

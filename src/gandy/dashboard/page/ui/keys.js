@@ -5,26 +5,26 @@ import { showKeys } from "./ask.js";
 
 const VIEWS = ["#/", "#/jobs", "#/workers", "#/calls", "#/bus", "#/foremen"];
 
-/** `goUp()` and `goNow()` depend on the view. */
-export function listenForKeys({ goUp, goNow }) {
+/** `openParent()` and `openNow()` depend on the view. */
+export function listenForKeys({ openParent, openNow }) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.matches("input, select, textarea")) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (act(event.key, { goUp, goNow })) event.preventDefault();
+    if (act(event.key, { openParent, openNow })) event.preventDefault();
   });
 }
 
-function act(key, { goUp, goNow }) {
+function act(key, { openParent, openNow }) {
   if (key === "?") showKeys();
   else if (key === "/") return focusFilter();
   else if (key === "j") return moveRow(1);
   else if (key === "k") return moveRow(-1);
   else if (key === "t") switchTheme();
-  else if (key === "u") goUp();
-  else if (key === "n") goNow();
+  else if (key === "u") openParent();
+  else if (key === "n") openNow();
   else if (VIEWS[key - 1] && key.length === 1) location.hash = VIEWS[key - 1];
   else return false;
   return true;

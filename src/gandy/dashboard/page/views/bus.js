@@ -104,7 +104,7 @@ export class BusView {
           "tr",
           {},
           cell("name", process.process),
-          cell("kind", makeState(process.state === "open" ? "finished" : "assigned", process.state)),
+          cell("kind", makeState(process.state === "ok" ? "finished" : "assigned", process.state.replace("_", " "))),
           cell("name", (process.services ?? []).join(", ")),
         ),
       ),

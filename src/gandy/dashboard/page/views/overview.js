@@ -1,10 +1,9 @@
 // The whole crew at a glance, now or at a moment of the past: trouble, numbers, the last minutes, jobs, workers.
 
-import { getJson, isAborted } from "../lib/api.js";
-import { Crew } from "../lib/crew.js";
-import { h, setHidden, setText } from "../lib/dom.js";
-import { count, formatCount, formatMoment, formatRate, formatSeconds, formatShort } from "../lib/format.js";
+import { h, setHidden } from "../lib/dom.js";
+import { count, formatCount, formatRate, formatShort } from "../lib/format.js";
 import { Chart } from "../ui/chart.js";
+import { Past } from "../ui/past.js";
 import { JobTable } from "../ui/jobtable.js";
 import { empty, panel, Stat } from "../ui/pieces.js";
 import { TimeAxis } from "../ui/timeaxis.js";
@@ -21,9 +20,13 @@ export class Overview {
 
   constructor(app, route) {
     this.app = app;
-    this.past = null; // the crew as it was, if that is shown
     this.abort = new AbortController();
     this.axis = app.session.can_see_history ? new TimeAxis(app, this.abort.signal, (at) => this.pick(at)) : null;
+    this.past = new Past(app, this.abort.signal, {
+      seconds: WINDOW,
+      onChange: () => this.update(),
+      onBack: () => this.pick(null),
+    });
     this.trouble = new TroubleList();
     this.waiting = new WaitingList(this.abort.signal);
     this.jobs = new JobTable({ most: SHOWN_JOBS });
@@ -67,22 +70,13 @@ export class Overview {
   }
 
   layOut() {
-    const back = h("button", { type: "button", class: "main", click: () => this.pick(null) }, "Back to now");
-    this.pastWords = h("b");
-    this.pastBar = h(
-      "div",
-      { class: "past", role: "status", hidden: true },
-      this.pastWords,
-      h("span", {}, "Trouble and single attempts are not kept."),
-      back,
-    );
     this.noJobs = empty("No jobs yet. To run a hundred tasks, type", "gandy submit --tasks 100 'sleep 1'");
     this.noWorkers = empty("No workers. To start one on this machine, type", "gandy worker run");
     const allJobs = h("a", { href: "#/jobs" }, "All jobs");
     const allWorkers = h("a", { href: "#/workers" }, "All workers");
     return [
       this.axis?.node,
-      this.pastBar,
+      this.past.node,
       this.trouble.node,
       h(
         "section",
@@ -112,48 +106,22 @@ export class Overview {
 
   onRoute({ query }) {
     const at = Number(query.at) || null;
-    if (at === (this.at ?? null) && this.node.isConnected) return;
-    this.at = at;
     this.axis?.show(at, query.range);
-    document.body.classList.toggle("is-past", at !== null);
-    setHidden(this.pastBar, at === null);
-    this.past = null;
-    if (at === null) this.update();
-    else this.loadPast(at);
+    if (at !== this.past.at || !this.node.isConnected) this.past.show(at);
   }
 
   pick(at) {
-    this.app.go(
-      { view: "overview", query: { at, range: this.axis.range === "day" ? null : this.axis.range } },
-      at !== null && this.at !== null,
-    );
-  }
-
-  async loadPast(at) {
-    setText(this.pastWords, `${formatMoment(at)}: ${formatSeconds(this.app.now - at)} ago.`);
-    try {
-      const [whole, before] = await Promise.all([
-        getJson(`history/at?at=${at}`, this.abort.signal),
-        getJson(`history?from=${at - WINDOW}&to=${at}`, this.abort.signal),
-      ]);
-      if (this.at !== at) return;
-      this.past = new Crew();
-      this.past.replace({ ...whole, points: before.points });
-      this.pastGap = Math.max(5, 2.5 * (before.period ?? 1));
-      this.update();
-    } catch (error) {
-      if (isAborted(error) || this.at !== at) return;
-      setText(this.pastWords, `${formatMoment(at)}: ${error.message}`);
-    }
+    const range = this.axis && this.axis.range !== "day" ? this.axis.range : null;
+    this.app.go({ view: "overview", query: { at, range } }, at !== null && this.past.at !== null);
   }
 
   // What is drawn
 
   update() {
-    const crew = this.at ? this.past : this.app.crew;
+    const crew = this.past.at ? this.past.crew : this.app.crew;
     if (crew === null || !crew.isKnown) return;
-    const isPast = crew === this.past;
-    const now = isPast ? this.at : this.app.now;
+    const isPast = crew === this.past.crew;
+    const now = isPast ? this.past.at : this.app.now;
     setHidden(this.trouble.node, isPast);
     this.trouble.update(isPast ? [] : crew.now.trouble);
     this.updateStats(crew.now, isPast ? "" : "since you look");
@@ -177,13 +145,13 @@ export class Overview {
     // A dashboard that has just begun to look has little to show, and shows it larger.
     const from = Math.max(now - WINDOW, Math.min(now - SHORTEST, points[0]?.[0] ?? now));
     for (const chart of [this.tasks, this.slots]) {
-      chart.gap = isPast ? this.pastGap : 5;
+      chart.gap = isPast ? this.past.gap : 5;
       chart.update(points, from, now);
     }
   }
 
   updateStats(now, since) {
-    const { rates, totals } = now;
+    const { rates, totals = {} } = now;
     const percent = now.slots ? `${Math.round((100 * now.used) / now.slots)} %` : "";
     this.stats.rate.update(
       formatRate(rates.finished + rates.failed),
@@ -193,11 +161,9 @@ export class Overview {
     this.stats.slots.update(formatShort(now.used), ` / ${formatShort(now.slots)}`, percent);
     this.stats.running.update(formatShort(now.running), "", `${formatShort(now.assigned)} assigned`);
     this.stats.waiting.update(formatShort(now.waiting), "", `${count(now.unfinished, "job")} not ended`);
-    this.stats.failed.update(
-      formatShort(totals.failed),
-      "",
-      totals.repeated ? `${formatShort(totals.repeated)} tried again` : since,
-    );
+    const failed = since ? formatShort(totals.failed) : formatRate(rates.failed);
+    const again = totals.repeated ? `${formatShort(totals.repeated)} tried again` : since;
+    this.stats.failed.update(failed, "", since ? again : "per second");
     this.stats.calls.update(
       formatRate(rates.calls),
       "",
@@ -207,7 +173,7 @@ export class Overview {
 
   close() {
     this.abort.abort();
-    document.body.classList.remove("is-past");
+    this.past.close();
     for (const part of [this.tasks, this.slots, this.axis]) part?.close();
   }
 }
