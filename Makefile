@@ -5,6 +5,7 @@
 #   make docs    write what docs take from the code    make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
 #   make soak    the long runs of the simulator        make format  let ruff format and mend what it can
 #   make test-browser  the dashboard's page in Chromium (as root, installs it)      make picture  the one in the README
+#   make fuzz-api  search the dashboard's API for errors (FUZZ_SECONDS=60)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -16,7 +17,7 @@ SOAK_SEEDS ?= 20000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-browser picture check format docs bench fuzz soak clean help
+.PHONY: demo test test-browser picture check format docs bench fuzz fuzz-api soak clean help
 
 help:
 	@sed -n 's/^# *make/make/p; s/^#   make/make/p' Makefile | sort -u
@@ -63,6 +64,9 @@ bench: $(VENV)/.dev
 
 fuzz: $(VENV)/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+fuzz-api: $(VENV)/.dev
+	@$(BIN)/python -m tests.api_fuzz --seconds $(FUZZ_SECONDS)
 
 soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
