@@ -4,6 +4,7 @@
 #   make check   format, lint, types, bands, spelling  make bench   gandy beside its peers
 #   make docs    write what docs take from the code    make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
 #   make soak    the long runs of the simulator        make format  let ruff format and mend what it can
+#   make fuzz-api  search the dashboard's API for errors (FUZZ_SECONDS=60)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -15,7 +16,7 @@ SOAK_SEEDS ?= 20000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test check format docs bench fuzz soak clean help
+.PHONY: demo test check format docs bench fuzz fuzz-api soak clean help
 
 help:
 	@sed -n 's/^# *make/make/p; s/^#   make/make/p' Makefile | sort -u
@@ -52,6 +53,9 @@ bench: $(VENV)/.dev
 
 fuzz: $(VENV)/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+fuzz-api: $(VENV)/.dev
+	@$(BIN)/python -m tests.api_fuzz --seconds $(FUZZ_SECONDS)
 
 soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
