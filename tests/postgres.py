@@ -6,6 +6,7 @@ enters one more namespace, in which the same user has another number.
 GANDY_POSTGRES_BIN names the folder of another PostgreSQL's programs.
 """
 
+import atexit
 import ctypes
 import os
 import re
@@ -45,6 +46,12 @@ SETTINGS: Final = {
     "dynamic_shared_memory_type": "mmap",  # nothing stays in /dev/shm after kill -9
 }
 
+WAL_MEGABYTES: Final = 16  # the default of PostgreSQL
+CP: Final = shutil.which("cp") or "cp"
+
+_patterns: Final[
+    dict[Path, Path]
+] = {}  # files of a new server, by the folder of its programs; made once by each process
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -83,11 +90,11 @@ class Postgres:
         fsync: bool = True,
         settings: dict[str, str] | None = None,
         data: Path | None = None,
-        wal_megabytes: int = 16,
+        wal_megabytes: int = WAL_MEGABYTES,
     ) -> "Postgres":
         """A new server that is ready. `fsync=False` is faster, and loses data only if the machine itself stops.
 
-        `wal_megabytes`: the size of one file of its log; 16 is the default of PostgreSQL.
+        `wal_megabytes`: the size of one file of its log.
         """
         more = {} if fsync else {"fsync": "off", "full_page_writes": "off"}
         port = _find_free_port() if tcp else None
@@ -197,10 +204,29 @@ class Postgres:
 
     def _initialise(self, wal_megabytes: int) -> None:
         self._give(self.folder)
-        if self.data.exists():
+        if self.data.exists():  # a disk of its own
             self._give(self.data)
+            self._make_data(wal_megabytes)
+            return
+        pattern = _patterns.get(self._programs)
+        if wal_megabytes == WAL_MEGABYTES and pattern is not None:
+            self._run(CP, "-a", pattern, self.data)
+            return
+        self._make_data(wal_megabytes)
+        if wal_megabytes == WAL_MEGABYTES:
+            self._keep_pattern()
+
+    def _make_data(self, wal_megabytes: int) -> None:
         options = ["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={USER}"]
         self._run("initdb", *options, f"--wal-segsize={wal_megabytes}", "-D", self.data)
+
+    def _keep_pattern(self) -> None:
+        """Keep a copy of the new files for further servers of this process: initdb takes most of a second."""
+        folder = _make_folder()
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        self._give(folder)
+        self._run(CP, "-a", self.data, folder / "data")
+        _patterns[self._programs] = folder / "data"
 
     def _copy(self, standby: "Postgres") -> None:
         standby._give(standby.folder)
@@ -213,6 +239,7 @@ class Postgres:
             os.chown(folder, NOBODY, NOBODY)
 
     def _run(self, program: str, *words: str | Path) -> None:
+        """`program`: one of PostgreSQL, or the path of another."""
         done = subprocess.run(
             [self._programs / program, *words],
             preexec_fn=self._enter,
