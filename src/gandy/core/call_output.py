@@ -25,6 +25,7 @@ class CallOutput:
     def __init__(self) -> None:
         self.touched: set[Peer] = set()
         self.doors: list[AttachedDoor] = []
+        self.ended = 0  # calls, since the foreman started
 
     def add(self, peer: Peer, kind: int, subtype: int, seq: int, argument: int = 0, payload: bytes = b"") -> None:
         self.touched.add(peer)
@@ -35,6 +36,7 @@ class CallOutput:
 
     def end(self, call: Call, code: int, text: str) -> None:
         """End a call that its worker did not end, and refuse it to its client."""
+        self.ended += 1
         client, call.client = call.client, None
         if client is not None:
             del client.calls[call.client_id]

@@ -98,6 +98,7 @@ class Switchboard:
 
     def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
         """The same for plain results."""
+        count = len(peer.serves)
         end, serves, meter = len(data), peer.serves, self.meter
         frames, begin, receiver = bytearray(), at, None
         while (body := at + _HEAD) <= end:
@@ -121,6 +122,7 @@ class Switchboard:
                 meter.note(call, self.now)
             _pack_number(frames, at + _SEQ_AT, seq)
             at = stop
+        self.output.ended += count - len(serves)
         if receiver is not None:
             self._pass_on(receiver, frames[begin:at])
             if peer.missing or self.waiting.count:
@@ -185,6 +187,7 @@ class Switchboard:
             out.append(_pack(MAGIC, RESULT, flags, call.client_id, 0, len(payload)))
             out.append(payload)
         if flags & LAST:
+            self.output.ended += 1
             if self.meter is not None:
                 self.meter.note(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
             del peer.serves[seq]
