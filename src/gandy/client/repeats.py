@@ -33,6 +33,8 @@ REPEATABLE: Final[Mapping[type[ask.Request], bool]] = {
     ask.ListJobs: True,
     ask.ShowJob: True,
     ask.WatchJob: True,
+    ask.ListSamples: True,
+    ask.ReadSample: True,
     ask.ListTasks: True,
     ask.ListAttempts: True,
     ask.CancelJob: True,

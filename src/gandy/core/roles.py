@@ -75,6 +75,8 @@ PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.WatchTasks: _READERS,
     ask.ReadStates: _READERS,
     ask.FindTasks: _READERS,
+    ask.ListSamples: _READERS,
+    ask.ReadSample: _READERS,
     ask.ListTasks: _READERS,
     ask.ListAttempts: _READERS,
     ask.CancelJob: _CLIENTS,
