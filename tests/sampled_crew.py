@@ -6,7 +6,7 @@ from tests.waiting import run_sync
 from gandy.core import requests as ask
 from gandy.core.model import Counts, JobSpec
 from gandy.core.past_crew import CrewThen, merge_shards, rebuild
-from gandy.core.samples import Sample, StoredSample, decode_sample
+from gandy.core.samples import ShardSample, StoredSample, decode_sample
 from gandy.core.sampling import Sampler
 from gandy.ids import JobId
 
@@ -41,7 +41,7 @@ class SampledCrew(ServedForeman):
             run_sync(self.store.history.add_samples([sample]))
         return sample
 
-    def get_tick(self, seconds: float = 10.0) -> tuple[StoredSample, Sample]:
+    def get_tick(self, seconds: float = 10.0) -> tuple[StoredSample, ShardSample]:
         """The same, where there must be a sample; and what it says."""
         stored = self.tick(seconds)
         assert stored is not None
@@ -56,7 +56,7 @@ class SampledCrew(ServedForeman):
         return {job.id: job.tasks.counts for job in self.foreman.reactor.jobs}
 
 
-def unpack(stored: StoredSample) -> Sample:
+def unpack(stored: StoredSample) -> ShardSample:
     sample = decode_sample(stored.packed)
     assert sample is not None
     return sample

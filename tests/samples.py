@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gandy.core.samples import Level, Sample, SampleHead, StoredSample, encode_sample
+from gandy.core.samples import Level, SampleHead, ShardSample, StoredSample, encode_sample
 
 
 def a_sample(
@@ -12,13 +12,13 @@ def a_sample(
     shard: int = 0,
     run: int = 1,
     base: int | None = None,
-    sample: Sample | None = None,
+    sample: ShardSample | None = None,
     **numbers: int,
 ) -> StoredSample:
     """A sample with these numbers. A keyframe builds on itself; any other, on number 1."""
     head = SampleHead(**numbers)
     chosen = base or (number if level else 1)
-    return StoredSample(shard, number, run, chosen, level, at, encode_sample(sample or Sample(head)))
+    return StoredSample(shard, number, run, chosen, level, at, encode_sample(sample or ShardSample(head)))
 
 
 def damaged(sample: StoredSample) -> StoredSample:

@@ -18,7 +18,7 @@ from tests.store.histories import BlockingHistory, chain
 from gandy.core.model import Counts, JobState
 from gandy.core.past_crew import merge_shards, rebuild
 from gandy.core.past_points import Grid, make_points
-from gandy.core.samples import Level, Sample, SampledJob, SampledWorker, SampleHead
+from gandy.core.samples import Level, SampledJob, SampledWorker, SampleHead, ShardSample
 from gandy.errors import StoreError
 from gandy.ids import JobId
 from gandy.limits import MIN_HISTORY_ROOM
@@ -115,7 +115,9 @@ def test_damage_loses_history_at_most_and_never_jobs(path: Path, seed: int, capl
         for task in range(1, 41):
             store.commit(claimed(task), ended(task=task))
         job = SampledJob(JobId(1), JobState.RUNNING, 1, 1, 1, 1, 1, 1, 1)
-        sample = Sample(SampleHead(*range(15)), (job,) * 20, tuple(SampledWorker(f"w-{n}", 1, 1, 1) for n in range(20)))
+        sample = ShardSample(
+            SampleHead(*range(15)), (job,) * 20, tuple(SampledWorker(f"w-{n}", 1, 1, 1) for n in range(20))
+        )
         levels = [HOURLY, *(chance.choice([SAMPLE] * 5 + [KEYFRAME]) for _ in range(300))]
         history.add(*(a_sample(n + 1, 10.0 * n, level, sample=sample) for n, level in enumerate(levels)))
     file = get_file(path)
@@ -236,7 +238,7 @@ def test_history_never_fills_a_disk(disk: SmallDisk) -> None:
     with blocking(SqliteStore(disk.path / "jobs.db")) as store:
         history = BlockingHistory(store)
         disk.fill(leave=MIN_HISTORY_ROOM + 3_000_000)
-        wide = Sample(SampleHead(), new=tuple(SampledWorker("w" * 250, 1, 1, 1) for _ in range(100)))
+        wide = ShardSample(SampleHead(), new=tuple(SampledWorker("w" * 250, 1, 1, 1) for _ in range(100)))
         kept = 0
         with suppress(StoreError):
             for number in range(1, 1_000):

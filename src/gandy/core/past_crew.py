@@ -17,10 +17,10 @@ from gandy.core.samples import (
     LEFT,
     OPEN,
     SHORT,
-    Sample,
     SampledJob,
     SampledWorker,
     SampleHead,
+    ShardSample,
     StoredSample,
     decode_head,
     decode_sample,
@@ -67,7 +67,7 @@ def rebuild(samples: Iterable[StoredSample]) -> list[ShardThen]:
 
 def _rebuild_shard(chain: list[StoredSample]) -> ShardThen | None:
     """Apply changes to their keyframe. Behind a sample that is damaged or missing, only the numbers are known."""
-    newest, then = chain[-1], Sample(SampleHead())
+    newest, then = chain[-1], ShardSample(SampleHead())
     jobs: dict[int, SampledJob] = {}
     workers: list[SampledWorker | None] = []
     for number, stored in enumerate(chain, newest.base):
@@ -81,7 +81,7 @@ def _rebuild_shard(chain: list[StoredSample]) -> ShardThen | None:
     return ShardThen(newest.at, then.head, tuple(jobs.values()), present, then.is_last)
 
 
-def _apply(sample: Sample, jobs: dict[int, SampledJob], workers: list[SampledWorker | None]) -> None:
+def _apply(sample: ShardSample, jobs: dict[int, SampledJob], workers: list[SampledWorker | None]) -> None:
     for job in sample.jobs:
         if job.flags & GONE:
             jobs.pop(job.job, None)

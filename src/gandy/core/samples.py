@@ -111,7 +111,7 @@ class _Numbers(Struct, frozen=True, array_like=True, tag=1):
     head: SampleHead
 
 
-class Sample(_Numbers, frozen=True, array_like=True, tag=1):
+class ShardSample(_Numbers, frozen=True, array_like=True, tag=1):
     """A sample. A keyframe names all jobs and workers, as far as they fit; any other, those that have changed."""
 
     jobs: Annotated[tuple[SampledJob, ...], Meta(max_length=_MOST_NAMED)] = ()
@@ -164,7 +164,7 @@ class StoredHistory(Protocol):
 
 encode_sample: Final = msgspec.msgpack.Encoder().encode
 _decode_numbers: Final = msgspec.msgpack.Decoder(_Numbers).decode
-_decode_sample: Final = msgspec.msgpack.Decoder(Sample).decode
+_decode_sample: Final = msgspec.msgpack.Decoder(ShardSample).decode
 
 
 def decode_head(packed: bytes) -> SampleHead | None:
@@ -175,7 +175,7 @@ def decode_head(packed: bytes) -> SampleHead | None:
         return None
 
 
-def decode_sample(packed: bytes) -> Sample | None:
+def decode_sample(packed: bytes) -> ShardSample | None:
     """None: it is damaged, or of a newer gandy."""
     try:
         return _decode_sample(packed)

@@ -14,10 +14,10 @@ from gandy.core.samples import (
     PERIODS,
     LastSample,
     Level,
-    Sample,
     SampledJob,
     SampledWorker,
     SampleHead,
+    ShardSample,
     StoredSample,
     WorkerChange,
     decode_head,
@@ -88,8 +88,8 @@ class Sampler:
         if level is None:
             return None
         if level is Level.SAMPLE:
-            return self._store(Sample(self._head, *changes), level, now)
-        return self._store(Sample(self._head, self._jobs.list_all(), self._workers.list_all()), level, now)
+            return self._store(ShardSample(self._head, *changes), level, now)
+        return self._store(ShardSample(self._head, self._jobs.list_all(), self._workers.list_all()), level, now)
 
     def take_last(self, now: Monotonic) -> StoredSample | None:
         """The last sample, because the foreman stops: a keyframe without workers. None: nothing has changed since the
@@ -99,7 +99,7 @@ class Sampler:
         if not self._unsaved[Level.SAMPLE] and (self._is_over or not self._number):
             return None
         head = replace(self._head, workers=0, slots=0, used=0)
-        sample = Sample(head, self._jobs.list_all(), is_last=True)
+        sample = ShardSample(head, self._jobs.list_all(), is_last=True)
         level = self._find_level(now)
         stored = self._store(sample, Level.HOURLY if level is Level.HOURLY else Level.KEYFRAME, now)
         self._is_over = self._is_cut = True  # should it go on all the same, a keyframe comes first
@@ -144,7 +144,7 @@ class Sampler:
             return None
         return Level.KEYFRAME if self._is_cut else Level.SAMPLE
 
-    def _store(self, sample: Sample, level: Level, now: Monotonic) -> StoredSample:
+    def _store(self, sample: ShardSample, level: Level, now: Monotonic) -> StoredSample:
         self._number += 1
         if self._is_cut:
             self._run = self._number

@@ -20,10 +20,10 @@ from gandy.core.samples import (
     OPEN,
     SHORT,
     Level,
-    Sample,
     SampledJob,
     SampledWorker,
     SampleHead,
+    ShardSample,
     StoredSample,
     WorkerChange,
 )
@@ -43,7 +43,7 @@ def crew() -> SampledCrew:
 def keyframe(
     *workers: SampledWorker, jobs: tuple[SampledJob, ...] = (), shard: int = 0, **numbers: int
 ) -> StoredSample:
-    return a_sample(1, 10.0, KEYFRAME, shard, sample=Sample(SampleHead(**numbers), jobs, workers))
+    return a_sample(1, 10.0, KEYFRAME, shard, sample=ShardSample(SampleHead(**numbers), jobs, workers))
 
 
 def then(*samples: StoredSample) -> CrewThen:
@@ -90,8 +90,8 @@ def test_workers_are_as_they_were() -> None:
     before, gone = SampledWorker("b-1", 2, 1, CONNECTED), SampledWorker("a/7", 4, 4, CONNECTED | DRAINING, "old box")
     new = SampledWorker("c-1", 8, 0, 0)
     changes = (WorkerChange(0, 3, 2, SHORT), WorkerChange(1, 0, 0, LEFT), WorkerChange(7, 1, 1, CONNECTED))
-    change = a_sample(2, 20.0, sample=Sample(SampleHead(), (), (new,), changes))
-    again = a_sample(3, 30.0, sample=Sample(SampleHead(), (), (), (WorkerChange(1, 9, 9, CONNECTED),)))
+    change = a_sample(2, 20.0, sample=ShardSample(SampleHead(), (), (new,), changes))
+    again = a_sample(3, 30.0, sample=ShardSample(SampleHead(), (), (), (WorkerChange(1, 9, 9, CONNECTED),)))
     first = then(keyframe(before, gone))
     assert [(worker.id, worker.name, worker.draining) for worker in first.workers] == [
         ("b-1", "b", False),
