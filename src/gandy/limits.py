@@ -271,6 +271,27 @@ MAX_RUNS: Final = 10_000
 # Bytes that may wait for a viewer before updates are left out; when it has read them, it gets everything anew.
 MAX_VIEWER_BYTES: Final = 256 * 1024
 
+# History
+
+# Jobs and workers that one sample has with their names. What is beyond that is in its sums.
+MAX_SAMPLED: Final = 100
+
+# Samples that a store keeps: made every ten seconds, two days of a crew that is always busy; every five minutes, a
+# month; every hour, two years. A crew that rests makes none, so that they last longer.
+MAX_SAMPLES: Final = 17_280
+MAX_KEYFRAMES: Final = 8_640
+MAX_HOURLY: Final = 17_520
+
+# Bytes of the samples of each of these three kinds. In PostgreSQL: of one of nine parts, for all shards together.
+MAX_HISTORY_BYTES: Final = 32_000_000
+
+# Bytes that must be free on the disk of an SQLite store for samples to be written: the last room is for jobs.
+MIN_HISTORY_ROOM: Final = 16_000_000
+
+# Points of one answer about the past, and samples that it is made of: each takes a few microseconds of the foreman.
+MAX_POINTS: Final = 5_000
+MAX_READ_SAMPLES: Final = 5_000
+
 # What a foreman keeps
 
 # Bytes of the audit log before it is renamed and replaces the older one.

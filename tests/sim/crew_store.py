@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from tests.sim.crew_history import ShardHistory
 from tests.sim.database import Database, Disconnected
 from tests.sim.process_loop import ProcessLoop
 from tests.waiting import run_sync
@@ -119,6 +120,7 @@ class ShardStore:
         self._connection = connection
         self._database = connection.database
         self._jobs = connection.database.store
+        self.history = ShardHistory(connection.do, connection.database, mine)
         self._mine = mine
         self._process = connection.site
         self._number = 0  # of the last commit in this epoch

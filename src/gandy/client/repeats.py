@@ -38,6 +38,8 @@ REPEATABLE: Final[Mapping[type[ask.Request], bool]] = {
     ask.ReadStates: True,
     ask.FindTasks: True,
     ask.Unwatch: False,  # it is about one link
+    ask.ListSamples: True,
+    ask.ReadSample: True,
     ask.ListTasks: True,
     ask.ListAttempts: True,
     ask.CancelJob: True,

@@ -26,6 +26,7 @@ class CallOutput:
         self.touched: set[Peer] = set()
         self.doors: list[AttachedDoor] = []
         self.is_metered = False  # calls that end are counted, because viewers look
+        self.ended = 0  # calls, since the foreman started
 
     def add(self, peer: Peer, kind: int, subtype: int, seq: int, argument: int = 0, payload: bytes = b"") -> None:
         self.touched.add(peer)
@@ -39,6 +40,7 @@ class CallOutput:
         if self.is_metered:
             call.command.ended += 1
             call.command.failed += 1
+        self.ended += 1
         client, call.client = call.client, None
         if client is not None:
             del client.calls[call.client_id]

@@ -113,6 +113,7 @@ class JobTable:
         self._jobs: dict[JobId, ActiveJob] = {}
         self._queue = JobQueue()
         self._dependents: dict[JobId, set[JobId]] = {}
+        self.changed: dict[JobId, ActiveJob] | None = None  # since the history looked; None: there is none
         self.delayed: dict[JobId, ActiveJob] = {}  # with tasks that wait again
         self.timed: dict[JobId, ActiveJob] = {}
 
@@ -144,6 +145,7 @@ class JobTable:
 
     def remove(self, job: ActiveJob) -> list[ActiveJob]:
         """Remove a final job. Returns the jobs that waited for it."""
+        self.note_change(job)
         del self._jobs[job.id]
         self._queue.settle(job.rank, None)
         self.delayed.pop(job.id, None)
@@ -152,11 +154,17 @@ class JobTable:
 
     def settle(self, job: ActiveJob) -> None:
         """The job changed: put it where it belongs now."""
+        self.note_change(job)
         self._queue.settle(job.rank, job.need)
         if job.tasks.delayed.next_due() is None:
             self.delayed.pop(job.id, None)
         else:
             self.delayed[job.id] = job
+
+    def note_change(self, job: ActiveJob) -> None:
+        """The history looks at this job again."""
+        if self.changed is not None:
+            self.changed[job.id] = job
 
     def list_awaited_elsewhere(self) -> list[JobId]:
         """Jobs that are not here, but in another shard, and that jobs here wait for."""

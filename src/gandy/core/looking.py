@@ -6,6 +6,7 @@ from typing import Final, TypeVar, assert_never
 from gandy.core import requests as ask
 from gandy.core.explain import explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
+from gandy.core.looking_back import LookingBack
 from gandy.core.merging import merge_status, merge_workers
 from gandy.core.model import Cause, Ending, JobState, TaskState
 from gandy.core.offsets import compute_shared
@@ -33,6 +34,7 @@ class Looking:
         self._foreman = foreman
         self._standing = standing
         self._outputs = Outputs(foreman)
+        self._looking_back = LookingBack(foreman, standing)
 
     def answer(self, request: ask.Request) -> Steps[ask.Answer]:
         match request:
@@ -59,6 +61,8 @@ class Looking:
             case ask.GetStatus(is_local):
                 status = self._make_status()
                 return status if is_local or not self._foreman.shard else (yield from self._add_status(status))
+            case ask.ListSamples() | ask.ReadSample():
+                return (yield from self._looking_back.answer(request))
             case ask.GetTime():
                 ahead: float = yield CompareClocks()
                 return ask.Time(compute_shared(self._standing.now, ahead))

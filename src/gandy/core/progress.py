@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
+from msgspec import Struct
+
 from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Effect, KillAttempts
 from gandy.core.jobs import ActiveJob, JobTable
@@ -21,6 +23,23 @@ from gandy.ids import JobId, TaskNumber
 from gandy.moments import NEVER, Monotonic, Wall
 
 LONGEST_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
+
+
+class Ends(Struct):
+    """How attempts ended."""
+
+    finished: int = 0
+    failed: int = 0  # for good
+    cancelled: int = 0
+    repeated: int = 0  # their tasks wait again
+    lost: int = 0  # with their worker; they are among the others, too
+
+    def note_other(self, state: TaskState, cause: Cause) -> None:
+        """Count an attempt after which its task is not finished. One that was given back never began."""
+        self.failed += state is TaskState.FAILED
+        self.cancelled += state is TaskState.CANCELLED
+        self.repeated += state is TaskState.WAITING and cause is not Cause.RETURNED
+        self.lost += cause is Cause.WORKER_LOST
 
 
 class Blame(Enum):
@@ -49,6 +68,7 @@ class JobProgress:
         self._owners = owners
         self._clocks = clocks
         self._dispatcher = dispatcher
+        self.ends = Ends()
 
     # Attempts
 
@@ -70,6 +90,10 @@ class JobProgress:
             due_at = self._clocks.stamp(due)
         else:
             job.tasks.move(attempt.task, state)
+        if state is TaskState.FINISHED:
+            self.ends.finished += 1  # hot
+        else:
+            self.ends.note_other(state, ending.cause)
         # Another task may start; or more may wait on each worker now, and not only on the one that showed the pace.
         is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
         if is_paced_now or job.spec.limit is not None:

@@ -19,7 +19,7 @@ from gandy.core.model import FINAL_JOB_STATES, AttemptKey, Cause, Ending, TaskSt
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
-from gandy.core.progress import Blame, JobProgress
+from gandy.core.progress import Blame, Ends, JobProgress
 from gandy.core.records import Began, Claimed
 from gandy.core.workers import KnownWorker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
@@ -194,7 +194,9 @@ class Reactor:
             self.workers.settle(found)
         current = tuple(sorted(attempt for attempt in new if self.owners.is_current(attempt, found)))
         for attempt in current:
-            self.jobs.get(attempt.job).tasks.move(attempt.task, TaskState.RUNNING)
+            job = self.jobs.get(attempt.job)
+            job.tasks.move(attempt.task, TaskState.RUNNING)
+            self.jobs.note_change(job)
         return [Began(worker, current, self.clocks.stamp(now))] if current else []
 
     def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
@@ -243,6 +245,11 @@ class Reactor:
         return [*effects, *changes, receipt]
 
     # Time
+
+    @property
+    def ends(self) -> Ends:
+        """How attempts have ended since the foreman started."""
+        return self._progress.ends
 
     def next_deadline(self) -> Monotonic | None:
         """When `on_time` should be called next, if nothing else happens."""

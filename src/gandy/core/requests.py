@@ -34,6 +34,8 @@ from gandy.bounds import (
     describe,
 )
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
+from gandy.core.past_crew import CrewThen
+from gandy.core.past_points import HistoryPoint
 from gandy.core.rows import JobRow, TaskRow
 from gandy.core.shards import ShardNumber
 from gandy.core.views import CrewUpdate, FirstTask, TaskUpdate
@@ -49,6 +51,7 @@ from gandy.limits import (
     MAX_NAMED_STATES,
     MAX_OUTPUTS,
     MAX_PAGE,
+    MAX_POINTS,
     MAX_READ_BYTES,
     MAX_RETRACTED,
     MAX_SHARDS,
@@ -185,6 +188,20 @@ class FindTasks(_Request, frozen=True):
 
     job: JobNumber
     tasks: Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_PAGE)]
+
+
+class ListSamples(_Request, frozen=True):
+    """Answered with `Points`: what the crew did between two times of day, in at most so many points."""
+
+    begin: WallMoment
+    end: WallMoment
+    most: Annotated[int, Meta(ge=1, le=MAX_POINTS)] = 500
+
+
+class ReadSample(_Request, frozen=True):
+    """Answered with `CrewThen`: how the crew stood at a time of day, as far as samples tell."""
+
+    at: WallMoment
 
 
 class ListTasks(_Request, frozen=True):
@@ -366,6 +383,8 @@ Request = (
     | ReadStates
     | FindTasks
     | Unwatch
+    | ListSamples
+    | ReadSample
     | ListTasks
     | ListAttempts
     | CancelJob
@@ -425,6 +444,12 @@ class JobList(_Answer, frozen=True):
 
 class TaskList(_Answer, frozen=True):
     rows: Annotated[tuple[TaskRow, ...], Meta(max_length=MAX_PAGE)]
+
+
+class Points(_Answer, frozen=True):
+    """In the order of time. They begin with the first sample that is kept, and end now."""
+
+    points: Annotated[tuple[HistoryPoint, ...], Meta(max_length=MAX_POINTS)]
 
 
 class ResultRow(Struct, frozen=True, omit_defaults=True):
@@ -618,6 +643,8 @@ Answer = (
     | TaskList
     | CrewUpdate
     | TaskUpdate
+    | Points
+    | CrewThen
     | Results
     | Retracted
     | Explained

@@ -76,6 +76,8 @@ PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.ReadStates: _READERS,
     ask.FindTasks: _READERS,
     ask.Unwatch: _READERS,
+    ask.ListSamples: _READERS,
+    ask.ReadSample: _READERS,
     ask.ListTasks: _READERS,
     ask.ListAttempts: _READERS,
     ask.CancelJob: _CLIENTS,

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gandy.bounds import AttemptNumber, Count, JobNumber, TaskIndex, Text, WallMoment
 from gandy.core.model import Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.samples import StoredHistory
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE_BYTES
 from gandy.moments import Wall
@@ -104,6 +105,9 @@ class Recovered(Struct, frozen=True):
 
 class StoredJobs(Protocol):
     """What can be read of a store. Every method may raise StoreError."""
+
+    @property
+    def history(self) -> StoredHistory: ...
 
     async def find_job(self, job: JobId) -> JobRow | None: ...
 

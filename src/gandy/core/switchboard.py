@@ -98,6 +98,7 @@ class Switchboard:
     def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
         """The same for plain results."""
         end, serves, is_metered = len(data), peer.serves, self.output.is_metered
+        count = len(serves)
         frames, begin, receiver = bytearray(), at, None
         while (body := at + _HEAD) <= end:
             head, number, padding, size = _unpack_plain(data, at)
@@ -122,6 +123,7 @@ class Switchboard:
                     note_time(call, self.now)
             _pack_number(frames, at + _SEQ_AT, seq)
             at = stop
+        self.output.ended += count - len(serves)
         if receiver is not None:
             self._pass_on(receiver, frames[begin:at])
             if peer.missing or self.waiting.count:
@@ -188,6 +190,7 @@ class Switchboard:
         if flags & LAST:
             if self.output.is_metered:
                 note_end(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
+            self.output.ended += 1
             del peer.serves[seq]
             peer.slots.by_calls -= call.slots
             if client is not None:

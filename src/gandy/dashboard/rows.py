@@ -230,8 +230,11 @@ def describe_progress(picture: Picture, glance: JobGlance, now: float) -> Progre
 
 
 def make_job(picture: Picture, glance: JobGlance, now: float) -> JobLine:
+    return describe_job(glance, describe_progress(picture, glance, now))
+
+
+def describe_job(glance: JobGlance, progress: ProgressEstimate) -> JobLine:
     counts = glance.counts
-    progress = describe_progress(picture, glance, now)
     return JobLine(
         job=glance.job,
         name=glance.title,

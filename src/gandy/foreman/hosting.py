@@ -277,7 +277,10 @@ class Hosting:
     async def _retire(self, shard: int) -> bool:
         """Forget a shard that has nothing to do."""
         hosted = self.hosted[shard]
-        if len(hosted.server.foreman.reactor.jobs) or not await self._crew.retire(hosted.lease):
+        if len(hosted.server.foreman.reactor.jobs):
+            return False
+        await hosted.server.samples.finish()
+        if not await self._crew.retire(hosted.lease):
             return False
         log.info("shard %d has no jobs left, and is retired", shard)
         del self.hosted[shard]

@@ -26,6 +26,7 @@ from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
 from gandy.foreman.dependencies import follow_other_shards
 from gandy.foreman.requests import Requests
+from gandy.foreman.sample_writer import SampleWriter
 from gandy.foreman.shard import ServedShard, WholeCrew
 from gandy.foreman.timers import JobTimers, drop_old_values
 from gandy.keys.foreman import ForemanKeys
@@ -66,6 +67,7 @@ class Server:
         self.committer = Committer(self.foreman, store, standing, self.clock, self.shard)
         self.requests = Requests(self.foreman, self.committer, self.clock, arguments, keys, audit, self.shard)
         self.call_timers = CallTimers(self.foreman)
+        self.samples = SampleWriter(self.foreman, self.committer, self.clock)
         self.on_stop: list[Callable[[], None]] = []
         self._arguments = arguments
         self._on_revoked = keys.kept.on_revoked
@@ -82,6 +84,7 @@ class Server:
         timers = JobTimers(self.foreman, self.clock, self.committer, self.requests)
         dropping = drop_old_values(self.committer, self.clock, self._arguments, keep_results)
         loops = [self.committer.run(timers.look_soon), self.committer.mend(), timers.run(), dropping]
+        loops.append(self.samples.run())
         if self.shard.number:
             loops.append(follow_other_shards(self.foreman, self.clock, self.committer))
         self._loops = [asyncio.create_task(loop) for loop in loops]
@@ -106,9 +109,12 @@ class Server:
 
     async def halt(self) -> None:
         """Decide and commit nothing more. Links stay open, and what peers send is dropped when `stop` closes them."""
+        if self._loops:
+            await self.samples.finish()
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
+        self._loops = []
 
     async def stop(self) -> None:
         self._is_stopped = True

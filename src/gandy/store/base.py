@@ -7,10 +7,15 @@ from gandy.core.model import AttemptKey, Input
 from gandy.core.records import Record
 from gandy.core.rows import Recovered, StoredJobs
 from gandy.ids import JobId, TaskNumber
+from gandy.store.history import History
 
 
 class Store(StoredJobs, Protocol):
     """Every method may raise StoreError; it has changed nothing then, and can be called again."""
+
+    @property
+    def history(self) -> History:
+        """How the crew stood at many moments. It can be used while the store is open."""
 
     async def open(self) -> Recovered:
         """Lock the store, bring its schema up to date, and return the jobs that are not final.

@@ -34,6 +34,7 @@ from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
 from gandy.store.law import check
+from gandy.store.memory_history import MemoryHistory
 from gandy.store.memory_job import MemoryJob
 from gandy.store.submissions import KeyTaken, explain_taken
 
@@ -42,6 +43,7 @@ class MemoryStore:
     """A foreman that starts again with the same object finds everything that was committed, closed or not."""
 
     def __init__(self) -> None:
+        self.history = MemoryHistory()
         self._jobs: dict[JobId, MemoryJob] = {}
         self._last_job = 0
         self._uploads: dict[int, list[str]] = {}

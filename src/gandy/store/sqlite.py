@@ -22,6 +22,7 @@ from gandy.store import sqlite_write as write
 from gandy.store.lock import FileLock
 from gandy.store.place import PlacedFile
 from gandy.store.sqlite_commit import SqliteCommitter
+from gandy.store.sqlite_history import SqliteHistory
 from gandy.store.sqlite_open import explained, open_reader, open_writer, reading
 from gandy.store.submissions import KeyTaken, explain_taken
 
@@ -71,6 +72,7 @@ class SqliteStore:
     def __init__(self, path: Path | str) -> None:
         # Resolved, so that all names of a file have one lock.
         self.path = Path(path).resolve()
+        self.history = SqliteHistory(self.path.with_name(f"{self.path.name}.history"))
         self._threads: tuple[_Thread, _Thread] | None = None
         self._opened = AsyncExitStack()
 
@@ -90,6 +92,8 @@ class SqliteStore:
             await writer.run(write.drop_uploads)
             jobs, unreadable = await writer.read(read.recover)
             self._threads = writer, reader
+            self.history.open()
+            opened.push_async_callback(self.history.close)
             self._opened = opened.pop_all()
         return Recovered(tuple(jobs), self._committer.next_job, tuple(unreadable), tuple(self._committer.problems))
 

@@ -18,7 +18,7 @@ class Point(Struct, frozen=True, array_like=True):
     finished: float  # tasks per second
     failed: float
     calls: float
-    used: int  # slots
+    used: float  # slots, on average
     slots: int
     waiting: int  # tasks
     running: int

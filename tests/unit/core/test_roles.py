@@ -47,6 +47,8 @@ READING: set[type[ask.Request]] = {
     ask.ListForemen,
     ask.ReadOutput,
     ask.ReadOutputs,
+    ask.ListSamples,
+    ask.ReadSample,
 }
 KEEPING: set[type[ask.Request]] = {
     ask.ListKeys,

@@ -69,6 +69,29 @@ def test_results_that_come_together_go_each_to_its_client() -> None:
     assert (worker.peer.slots.by_calls, worker.account.slots.lent) == (0, 0)
 
 
+def test_each_call_that_ended_is_counted_once_however_it_ended() -> None:
+    crew = Crew()
+    client, worker, output = crew.client(), crew.worker(slots=4), crew.board.output
+    client.feed(plain_calls(1, 2, 3, 4))
+    client.call(5, age_ms=10)  # waits, and has little time
+    worker.take()
+    worker.feed(plain_results(0))
+    worker.say(calls.RESULT, calls.LAST | calls.FAILED, 1, 0, b"failure")
+    worker.take()
+    assert output.ended == 2
+    client.cancel(3)
+    worker.take()
+    assert output.ended == 2
+    worker.end(3)
+    assert output.ended == 3
+    client.feed(plain_calls(6, 7, 8, 9))
+    client.call(10, age_ms=10)
+    crew.board.dispatcher.on_time(crew.board.now + 1.0)
+    assert output.ended == 4
+    worker.cut()  # with the calls that it has
+    assert output.ended == 4 + 4
+
+
 def test_calls_that_come_together_wait_where_no_slot_is_free() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker(slots=2)

@@ -1,7 +1,6 @@
 """Answers about the crew as a whole: the session, the picture, its workers and foremen."""
 
 from http import HTTPStatus
-from importlib.util import find_spec
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, defstruct
@@ -15,8 +14,6 @@ from gandy.dashboard.endpoints import ApiCall
 from gandy.dashboard.messages import TEXT, HttpResponse, Streaming
 from gandy.dashboard.metrics import CONTENT_TYPE
 from gandy.limits import MAX_TEXT
-
-HISTORY = "gandy.viewer.history"
 
 
 class SessionAnswer(Struct, frozen=True):
@@ -54,8 +51,7 @@ class WorkerStopped(Struct, frozen=True):
 
 async def show_session(crew: ShownCrew, _call: ApiCall) -> SessionAnswer:
     role = CrewRole.CLIENT if crew.role is CrewRole.ANYBODY else crew.role
-    has_history = find_spec(HISTORY) is not None
-    return SessionAnswer(role.value, crew.can_change, __version__, str(crew.client.address), has_history)
+    return SessionAnswer(role.value, crew.can_change, __version__, str(crew.client.address), can_see_history=True)
 
 
 async def show_crew(crew: ShownCrew, _call: ApiCall) -> HttpResponse:

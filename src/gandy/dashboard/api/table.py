@@ -60,8 +60,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     get(f"{TASK}/output/events", tasks.follow_output, "What a task writes", EVENTS, query=tasks.StreamQuery),
     # The bus, and the past
     get("/api/bus", bus.show_bus, "The ensemble of the bus", BusAnswer, asks=False),
-    get("/api/history", history.list_points, "The past as points", None, query=history.HistoryQuery),
-    get("/api/history/at", history.show_moment, "The crew at a moment of the past", None, query=history.MomentQuery),
+    get("/api/history", history.list_points, "The past as points", history.HistoryAnswer, query=history.HistoryQuery),
+    get("/api/history/at", history.show_moment, "The crew at a moment", CrewObject, query=history.MomentQuery),
     # For programs
     get("/api/openapi.json", show_document, "This document", dict[str, Any], asks=False),
     get(HEALTH, crew.show_health, "ok, or 503 and how many troubles there are", TEXT, asks=False, is_open=True),

@@ -13,6 +13,7 @@ from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.core.shards import ForemanPlace, Lease
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
+from gandy.store.history import History
 from gandy.store.postgres.crew import PostgresCrew
 from gandy.store.postgres.shard import PostgresStore
 
@@ -72,6 +73,10 @@ class LoneStore:
         if self._store is None:
             raise StoreError(f"{self._crew.url}: not open")
         return self._store
+
+    @property
+    def history(self) -> History:
+        return self._opened.history
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
         return await self._opened.commit(records)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from gandy.errors import StoreError
+from gandy.limits import MAX_HISTORY_BYTES
 from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch
 from gandy.store.postgres.schema import Schema, make_key
 from gandy.store.postgres.sql import Statements
@@ -20,15 +21,23 @@ class _Rule(NamedTuple):
 
     bytes: int
     seconds: float
+    kept: float | None = None  # seconds until a full one is dropped, if that depends on nothing else
 
+
+_DAY: Final = 86_400.0
 
 # A part is dropped whole, so that a larger one stays longer, and a smaller one costs tables and locks.
 RULES: Final = {
-    "jobs": _Rule(4 << 30, 7 * 86_400.0),
-    "results": _Rule(4 << 30, 86_400.0),
+    "jobs": _Rule(4 << 30, 7 * _DAY),
+    "results": _Rule(4 << 30, _DAY),
     "commits": _Rule(64 << 20, 3_600.0),  # only the last commit of each shard is ever looked for
-    "audit": _Rule(50_000_000, 366 * 86_400.0),
+    "audit": _Rule(50_000_000, 366 * _DAY),
+    "samples": _Rule(MAX_HISTORY_BYTES, 0.5 * _DAY, 2 * _DAY),
+    "keyframes": _Rule(MAX_HISTORY_BYTES, 7.5 * _DAY, 30 * _DAY),
+    "hourly": _Rule(MAX_HISTORY_BYTES, 182 * _DAY, 730 * _DAY),
 }
+
+HISTORY_PARTS: Final = 8  # of each level; if they fill faster than they age, the oldest is dropped
 
 CLOSED_SECONDS: Final = 600.0  # from the next part to the drop of one: a foreman may still write to it
 SWEPT_ROWS: Final = 5_000  # deleted in one transaction
@@ -78,12 +87,15 @@ class Parts:
         rule = RULES[family]
         if size > rule.bytes or (size and age > rule.seconds):
             await self._schema.make_part(family, last)
-        closed = [part for part, _, _, closed in parts[:-1] if closed > CLOSED_SECONDS]
-        for part in closed:
-            if await self._is_unused(family, part) and not await self._schema.drop_part(family, part):
+        closed = [(part, closed) for part, _, _, closed in parts[:-1] if closed > CLOSED_SECONDS]
+        for part, age in closed:
+            if await self._is_unused(family, part, age) and not await self._schema.drop_part(family, part):
                 log.info("part %s of %s is in use, and is dropped later", part, family)
 
-    async def _is_unused(self, family: str, part: int) -> bool:
+    async def _is_unused(self, family: str, part: int, closed: float) -> bool:
+        kept = RULES[family].kept
+        if kept is not None:
+            return closed > kept or part <= self._last[family] - HISTORY_PARTS
         if family == "jobs":
             values = {"first": make_key(part, 0), "end": make_key(part + 1, 0)}
             return not (await self._read("has_jobs", values))[0][0]

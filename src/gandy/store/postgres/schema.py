@@ -17,6 +17,10 @@ log = logging.getLogger("gandy.store")
 # In order: each makes the next version from the one before. Users have such databases: never change one, only append.
 MIGRATIONS: Final = ("schema_1",)
 
+# The tables of the history are of no version: an older gandy does all that it does without them. So foremen of both can
+# start again while a crew is brought up to date, one after the other. Never change them, either.
+HISTORY: Final = "history_1"
+
 OLDEST_SERVER: Final = 13  # the oldest PostgreSQL that gandy is made for
 
 # The tables of each family, and the column by which they are divided.
@@ -25,7 +29,11 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "results": ("results",),
     "commits": ("commits",),
     "audit": ("audit",),
+    "samples": ("samples",),
+    "keyframes": ("keyframes",),
+    "hourly": ("hourly",),
 }
+HISTORY_FAMILIES: Final = ("samples", "keyframes", "hourly")
 
 # For the lock that dropping a part needs. Commits wait behind it: it must be short beside what users notice.
 LOCK_TIMEOUT_MS: Final = 50
@@ -47,22 +55,22 @@ class Schema:
 
     async def update(self) -> None:
         """Raises: StoreError: the database is too old, not UTF-8, read-only, or has tables of a newer gandy."""
-        version = await self._connections.read(self._look)
-        if version < len(MIGRATIONS):
+        version, has_history = await self._connections.read(self._look)
+        if version < len(MIGRATIONS) or not has_history:
             await self._connections.transact(self._migrate)
 
-    async def _look(self, db: StoreConnection) -> int:
-        """The version of our tables, 0 if there are none."""
+    async def _look(self, db: StoreConnection) -> tuple[int, bool]:
+        """The version of our tables, 0 if there are none; and whether there are those of the history."""
         found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
-        has_tables, _, server, encoding, durability, is_standby = found
+        has_tables, _, server, encoding, durability, is_standby, has_history = found
         self._check_server(server, encoding, is_standby)
         if durability == "off":
             log.warning(
                 "%s: synchronous_commit is off: if the server crashes, it may lose what it has confirmed",
                 self._connections.url,
             )
-        return await self._get_version(db) if has_tables else 0
+        return (await self._get_version(db) if has_tables else 0), has_history
 
     def _check_server(self, server: int, encoding: str, is_standby: bool) -> None:
         url = self._connections.url
@@ -83,15 +91,19 @@ class Schema:
 
     async def _migrate(self, db: StoreConnection) -> None:
         await execute(db, self._sql["lock_schema"], {"schema": self._name})
-        version = await self._look(db)  # again: another foreman may have been faster
+        version, has_history = await self._look(db)  # again: another foreman may have been faster
         if not version:
             await self._make_schema(db)
         for name in MIGRATIONS[version:]:
             await db.execute(self._sql[name])  # many statements in one: they have no parameters
         if version < len(MIGRATIONS):
             await execute(db, self._sql["set_version"], {"number": len(MIGRATIONS)})
-        for family in FAMILIES if not version else ():
-            await self._add_part(db, family, 1)
+        if not has_history:
+            await db.execute(self._sql[HISTORY])
+        for family in FAMILIES:
+            is_new = not has_history if family in HISTORY_FAMILIES else not version
+            if is_new:
+                await self._add_part(db, family, 1)
 
     async def _make_schema(self, db: StoreConnection) -> None:
         found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})

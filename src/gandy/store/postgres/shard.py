@@ -18,6 +18,7 @@ from gandy.store.postgres.arrays import PackedArray, pack_byteas, pack_float8s, 
 from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch, fetch_one
 from gandy.store.postgres.decide import Decided, Rows, Shard, list_meant
 from gandy.store.postgres.explain import Disconnected
+from gandy.store.postgres.history import PostgresHistory
 from gandy.store.postgres.load import Loaded
 from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.read import Reader
@@ -70,6 +71,7 @@ class PostgresStore:
         self._sql = sql
         self._parts = parts
         self._reader = Reader(connections, sql)
+        self.history = PostgresHistory(connections, sql, parts, self._make_fence)
         self._mine = {"shard": lease.shard, "epoch": lease.epoch, "owner": lease.owner}
         self._generation = (
             0  # of our statements: a lost one of an earlier generation writes nothing, however late it comes
@@ -80,6 +82,9 @@ class PostgresStore:
         self._serials: list[int] = []
         self._drops = 0
         self._last_drawn = 0
+
+    def _make_fence(self) -> dict[str, object]:
+        return {**self._mine, "generation": self._generation}
 
     # Opening
 
@@ -136,7 +141,7 @@ class PostgresStore:
         values = self._make_values(decided)
         for _ in range(2):  # the first connection may have been broken long ago
             try:
-                await self._send(decided, {**values, "generation": self._generation})
+                await self._send(decided, {**values, **self._make_fence()})
             except Disconnected:
                 self._pending = _Pending(self._number, records, decided.lost)
                 is_done = await self._is_done()

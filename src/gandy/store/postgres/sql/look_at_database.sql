@@ -3,4 +3,5 @@
 SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'version'),
     EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
     current_setting('server_version_num')::int, current_setting('server_encoding'),
-    current_setting('synchronous_commit'), pg_is_in_recovery()
+    current_setting('synchronous_commit'), pg_is_in_recovery(),
+    EXISTS (SELECT FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'hourly')
