@@ -162,9 +162,9 @@ class Tab:
         deadline = time.monotonic() + seconds
         script = f"""new Promise((resolve) => {{
             const until = performance.now() + 1000;
-            const look = () => {{
+            const look = async () => {{
                 let found = null;
-                try {{ found = {condition}; }} catch (error) {{ found = null; }}
+                try {{ found = await ({condition}); }} catch (error) {{ found = null; }}
                 if (found || performance.now() > until) resolve(found instanceof Node || found || null);
                 else setTimeout(look, 30);
             }};

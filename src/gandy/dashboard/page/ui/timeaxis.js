@@ -8,7 +8,8 @@ import { findNearest, listMarks } from "./chart.js";
 import { Surface } from "./frames.js";
 
 const RANGES = { hour: 3600, day: 86400, week: 7 * 86400 };
-const PERIOD = 30; // seconds between two looks at the history
+const SHORTEST = 300; // seconds of the axis
+const PERIOD = 15; // seconds between two looks at the history
 const PAUSE = 150; // milliseconds between two moments that are asked for while a person drags
 const NEAR = 0.004; // of the axis: so near to its end means now
 
@@ -59,7 +60,12 @@ export class TimeAxis {
   }
 
   get from() {
-    return this.to - RANGES[this.range];
+    return this.to - this.span;
+  }
+
+  /** The seconds of the axis. A history that has just begun is shown larger, until it fills the range. */
+  get span() {
+    return Math.max(SHORTEST, Math.min(RANGES[this.range], this.to - (this.points[0]?.[0] ?? 0)));
   }
 
   get to() {
@@ -73,7 +79,10 @@ export class TimeAxis {
   }
 
   async load() {
-    const { points } = await getJson(`history?from=${Math.floor(this.from)}&to=${Math.ceil(this.to)}`, this.signal);
+    const { points } = await getJson(
+      `history?from=${Math.floor(this.to - RANGES[this.range])}&to=${Math.ceil(this.to)}`,
+      this.signal,
+    );
     this.points = points;
     setHidden(this.nothing, points.length > 1);
     this.surface.redraw();
@@ -88,7 +97,7 @@ export class TimeAxis {
 
   update() {
     this.describe();
-    if (!this.painted || this.to - this.painted > RANGES[this.range] / 2000) this.surface.redraw();
+    if (!this.painted || this.to - this.painted > this.span / 2000) this.surface.redraw();
   }
 
   describe() {
@@ -118,7 +127,7 @@ export class TimeAxis {
 
   onKey(event) {
     const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -12, PageUp: 12 };
-    const step = RANGES[this.range] / 288;
+    const step = this.span / 288;
     if (event.key === "End" || event.key === "Escape") this.pick(null);
     else if (event.key === "Home") this.pick(this.from);
     else if (event.key in steps) this.pick(Math.max(this.from, (this.at ?? this.to) + steps[event.key] * step));
@@ -127,12 +136,12 @@ export class TimeAxis {
   }
 
   locate(x) {
-    return this.from + (Math.max(0, Math.min(this.surface.width, x)) / this.surface.width) * RANGES[this.range];
+    return this.from + (Math.max(0, Math.min(this.surface.width, x)) / this.surface.width) * this.span;
   }
 
   /** Show a moment, or now, and tell of it when the pointer rests. */
   pick(at) {
-    const moment = at === null || at > this.to - RANGES[this.range] * NEAR ? null : Math.round(at);
+    const moment = at === null || at > this.to - this.span * NEAR ? null : Math.round(at);
     if (moment === this.at) return;
     this.show(moment);
     if (this.timer) return;
@@ -177,7 +186,7 @@ export class TimeAxis {
   /** An area, each on a scale of its own: this is for finding a moment, not for reading numbers. */
   paintArea(context, foot, x, topColumn, read, colour, opacity) {
     const top = Math.max(1e-9, ...this.points.map((point) => point[topColumn]));
-    const gap = Math.max(10, (3 * RANGES[this.range]) / 500);
+    const gap = Math.max(35, (3 * this.span) / 500);
     context.fillStyle = fade(colour, opacity);
     context.strokeStyle = readColour(colour);
     context.lineWidth = 1;
