@@ -4,6 +4,8 @@
 #   make check   format, lint, types, bands, spelling  make bench   gandy beside its peers
 #   make docs    write what docs take from the code    make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
 #   make soak    the long runs of the simulator        make format  let ruff format and mend what it can
+#   make test-browser  the dashboard's page in Chromium (as root, installs it)      make picture  the one in the README
+#   make fuzz-api  search the dashboard's API for errors (FUZZ_SECONDS=60)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -15,7 +17,7 @@ SOAK_SEEDS ?= 20000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test check format docs bench fuzz soak clean help
+.PHONY: demo test test-browser picture check format docs bench fuzz fuzz-api soak clean help
 
 help:
 	@sed -n 's/^# *make/make/p; s/^#   make/make/p' Makefile | sort -u
@@ -25,11 +27,21 @@ demo: $(VENV)/.run
 
 # The pure bands are covered completely by tests of their own. The others run real things, and wait more than they compute.
 COVERING := tests/unit tests/vectors
+BROWSING := tests/browser
 JOBS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n auto --cov --cov-report=term $(COVERING)
-	@$(BIN)/python -m tests.as_root -m pytest -n $(JOBS) --dist worksteal $(addprefix --ignore=,$(COVERING))
+	@$(BIN)/python -m tests.as_root -m pytest -n $(JOBS) --dist worksteal $(addprefix --ignore=,$(COVERING) $(BROWSING))
+
+# Chromium is the only thing that make does not keep in .venv. One browser serves all tests, one after the other.
+test-browser: $(VENV)/.dev
+	@tools/install_chromium.sh
+	@$(BIN)/python -m pytest -s $(BROWSING)
+
+picture: $(VENV)/.dev
+	@tools/install_chromium.sh
+	@GANDY_PICTURES=docs $(BIN)/python -m pytest -k readme_picture $(BROWSING)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
@@ -52,6 +64,9 @@ bench: $(VENV)/.dev
 
 fuzz: $(VENV)/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+fuzz-api: $(VENV)/.dev
+	@$(BIN)/python -m tests.api_fuzz --seconds $(FUZZ_SECONDS)
 
 soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim

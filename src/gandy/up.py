@@ -55,6 +55,7 @@ async def _run(
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)
     print("    gandy submit --tasks 10 --wait -- sh -c 'echo task $GANDY_TASK'", file=sys.stderr)
+    print("    gandy dashboard          # shows it in a browser", file=sys.stderr)
     if doors.listen:
         print("For another machine, 'gandy invite --worker' prints a line.", file=sys.stderr)
     print("Ctrl-C stops it; jobs that are not done go on when it is started again.", file=sys.stderr)

@@ -16,23 +16,29 @@ from tests.postgres_proxy import Loss, Proxy
 from tests.postgres_stores import ShardStore, make_crew, make_foreman, make_schema, shared_postgres
 from tests.store.builders import (
     Blocking,
+    a_spec,
     added,
     attempt_key,
+    began,
     blocking,
     claimed,
     ended,
     find_recovered,
     forgotten,
     job_set,
+    opened,
+    tasks_added,
     tasks_set,
 )
 from tests.waiting import until_async
 
-from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.records import LinesAdded, LinesDropped, ResultsDropped
+from gandy.core.model import Counts, JobState, PythonSpec, TaskState
+from gandy.core.records import JobAdded, LinesAdded, LinesDropped, Record, ResultsDropped
 from gandy.errors import OutcomeUnknown, ShardLost, StoreError, StoreFull
-from gandy.ids import TaskNumber
+from gandy.ids import JobId, TaskNumber
 from gandy.store import make_crew_store, make_store
+from gandy.store.postgres.shard import COLUMNS
+from gandy.store.postgres.sql import Statements
 
 FINISHED, FAILED = TaskState.FINISHED, TaskState.FAILED
 COMMIT = b"commit_number"  # in the text of each commit
@@ -495,3 +501,50 @@ def test_every_statement_has_a_name_and_a_sentence() -> None:
     for path in folder.iterdir():
         first = path.read_text().splitlines()[0]
         assert first.startswith(f"-- {path.name.removesuffix('.sql')}: "), path
+
+
+def test_a_part_with_one_row_calls_no_function_and_one_with_more_calls_one() -> None:
+    """Functions that return rows cost the server more than the rest of a small commit."""
+    sql = Statements("gandy")
+    for name, columns in COLUMNS.items():
+        part = f"commit_{name}"
+        several, single = sql.compose_commit((part,), ()), sql.compose_commit((part,), {part})
+        assert several.count("unnest(") <= 1, name
+        if len(columns) > 1:
+            assert (several.count("unnest("), single.count("unnest("), single.count("[i]")) == (1, 0, 0), name
+
+
+def test_rows_are_the_same_if_they_come_one_by_one_or_together() -> None:
+    python = a_spec(0, has_lines=True, is_open=True, python=PythonSpec(shared=b"f"))
+    waves: list[list[Record]] = [
+        [added(1, key=7), added(2, lines=("a", "b", "c"), key=8), JobAdded(JobId(3), python, 1.0), opened(4)],
+        [tasks_added(1, b"x", b"y", job=3), tasks_added(1, b"z", job=4)],
+        [claimed(1), claimed(3), claimed(2, job=2), claimed(1, job=3), claimed(2, job=3)],
+        [began(1), began(2, job=2)],
+        [
+            ended(state=TaskState.WAITING, failures=1, due=9.0),
+            ended(task=3),
+            ended(FAILED, 2, job=2, crashes=2),
+            ended(job=3, result=b"one"),
+            ended(task=2, job=3, result=b"two"),
+        ],
+        [tasks_set(TaskState.CANCELLED, 2), tasks_set(TaskState.WAITING, 2, job=2), job_set(JobState.PAUSED, 2)],
+    ]
+    found = []
+    for groups in ([[record] for wave in waves for record in wave], waves):
+        with open_store(shared_postgres().url(make_schema())) as (face, _):
+            for group in groups:
+                face.commit(*group)
+            jobs = range(1, 5)
+            found.append(
+                [
+                    face.list_jobs(),
+                    [face.list_tasks(job) for job in jobs],
+                    [face.list_attempts(task.task, job) for job in jobs for task in face.list_tasks(job)],
+                    [face.read_lines(1, 9, job) for job in jobs],
+                    face.list_results(3),
+                    [face.get_submission(job) for job in jobs],
+                    face.reopen(),
+                ]
+            )
+    assert found[0] == found[1]

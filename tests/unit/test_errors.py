@@ -9,6 +9,7 @@ from gandy.errors import (
     OutcomeUnknown,
     RemoteProtocolError,
     ShardLost,
+    SubmittedBefore,
     WorkerLost,
     name_code,
 )
@@ -21,6 +22,12 @@ def test_codes_of_the_original_keep_their_numbers() -> None:
 def test_known_and_unknown_codes_have_a_name() -> None:
     assert name_code(2) == "no_procs"
     assert name_code(99) == "error 99"
+
+
+def test_a_second_submission_says_which_jobs_have_its_keys() -> None:
+    error = SubmittedBefore({9: 4, 7: 2})
+    assert (str(error), error.jobs) == ("these jobs were submitted before: 7 as 2, 9 as 4", {7: 2, 9: 4})
+    assert error.retryable
 
 
 def test_a_remote_error_says_where() -> None:

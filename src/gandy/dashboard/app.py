@@ -10,7 +10,7 @@ from gandy.clocks import read_monotonic
 from gandy.dashboard.api.table import HEALTH, METRICS
 from gandy.dashboard.connection import HttpExchange
 from gandy.dashboard.crew import ShownCrew
-from gandy.dashboard.endpoints import Endpoint, Endpoints, Found, make_call
+from gandy.dashboard.endpoints import ApiTable, Endpoint, Found, make_call
 from gandy.dashboard.gate import count_request
 from gandy.dashboard.guard import OWN_SITES, PAGE, Guard, check_change
 from gandy.dashboard.limits import MAX_SESSION_STREAMS, MAX_STREAMS
@@ -59,7 +59,7 @@ class App:
         self.crew = crew
         self._guard = guard
         self._sessions = sessions
-        self._endpoints = Endpoints(endpoints)
+        self._endpoints = ApiTable(endpoints)
         self.cookie = cookie
         self._is_secure = is_secure
         self._open = {HEALTH, METRICS} if has_open_metrics else {HEALTH}

@@ -108,7 +108,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._exchange is not None:
             self._exchange.end()
         if self._stream is not None:
-            self._stream.resume()  # its writer must not wait for ever
+            self._stream.close()
         self._owner.on_closed(self)
 
     def pause_writing(self) -> None:

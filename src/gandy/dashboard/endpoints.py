@@ -53,7 +53,7 @@ class Found(NamedTuple):
     parts: Mapping[str, str]
 
 
-class Endpoints:
+class ApiTable:
     """Raises HttpRefusal for what no endpoint is for."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:

@@ -52,7 +52,7 @@ MAX_WATCHED_JOBS: Final = 64
 # Bytes that may wait for one browser before it misses changes; when it has read them, it gets everything anew.
 MAX_UNSENT_BYTES: Final = 256 * 1024
 
-# Writes of events in a second, to all browsers together: each takes about ten microseconds.
+# Writes of events in a second, to all browsers together: the work is bounded, however many look.
 MAX_EVENT_WRITES: Final = 150.0
 
 # Jobs in the object that describes the crew, attempts, and seconds since these ended.

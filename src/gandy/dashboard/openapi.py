@@ -16,7 +16,6 @@ ABOUT: Final = (
     "What `gandy dashboard` serves. Times are seconds since 1970, durations seconds, sizes bytes; what ends in `_us` "
     "is in microseconds. Keys are never renamed or removed; new ones may be added."
 )
-EVENTS_ABOUT: Final = "Server-sent events, which docs/reference/http-api.md describes."
 KINDS: Final = (
     "kind is for programs: bad_request, no_token, not_allowed, other_origin, no_header, not_found, refused, no_clock, "
     "too_large, gone, misdirected, too_many, busy, away, moved, store; message is for people."

@@ -146,7 +146,7 @@ class Dashboard:
 def _list_addresses(listen: Address | None) -> Sequence[Address]:
     if listen is not None:
         return [listen]
-    return [Address("http", "127.0.0.1", DEFAULT_PORT + number) for number in range(TRIED_PORTS)]
+    return [Address("tcp", "127.0.0.1", DEFAULT_PORT + number) for number in range(TRIED_PORTS)]
 
 
 def _list_names(options: Options, address: Address) -> Sequence[str]:

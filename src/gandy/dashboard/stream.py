@@ -15,7 +15,7 @@ class Stream:
     """`write` never waits; a writer that makes much at once awaits `wait_for_room` in between."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+        self._transport: asyncio.Transport | None = transport  # until the browser is gone
         self._room = asyncio.Event()
         self._room.set()
         self.written_at = read_monotonic()
@@ -24,13 +24,15 @@ class Stream:
     @property
     def is_full(self) -> bool:
         """True if the browser does not read what it was sent."""
-        return self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES
+        return self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES
 
     @property
     def has_room(self) -> bool:
         return self._room.is_set()
 
     def write(self, data: bytes) -> None:
+        if self._transport is None:
+            return
         self._transport.write(data)
         self.written_at = read_monotonic()
 
@@ -38,6 +40,11 @@ class Stream:
         await self._room.wait()
 
     # What the connection calls
+
+    def close(self) -> None:
+        """The browser is gone: uvloop lets no closed transport be touched, and the writer learns it a moment later."""
+        self._transport = None
+        self._room.set()
 
     def pause(self) -> None:
         self._room.clear()

@@ -208,7 +208,10 @@ async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) ->
             return await loop.create_server(make_link, sock=_bind_both(address.port), backlog=backlog)
         return await loop.create_server(make_link, address.host, address.port, backlog=backlog)
     except OSError as error:
-        raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None
+        why = (
+            os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        )  # getaddrinfo has codes below 0
+        raise ConfigError(f"cannot listen at {address}: {why}") from None
 
 
 def _bind_both(port: int) -> socket.socket:

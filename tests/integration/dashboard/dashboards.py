@@ -16,7 +16,7 @@ from gandy.dashboard.crew import ShownCrew
 from gandy.dashboard.program import Dashboard, Options
 from gandy.foreman.main import socket_address
 
-LOOPBACK = Address("http", "127.0.0.1", 0)
+LOOPBACK = Address("tcp", "127.0.0.1", 0)
 
 
 class Reply(NamedTuple):

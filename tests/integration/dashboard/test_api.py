@@ -185,7 +185,7 @@ def test_job_is_submitted_and_changed(tmp_path: Path) -> None:
         ("/api/jobs", {}),
         ("/api/jobs", {"command": ""}),
         ("/api/jobs", {"command": []}),
-        ("/api/jobs", {"command": "true", "comand": "x"}),
+        ("/api/jobs", {"command": "true", "shell": "x"}),
         ("/api/jobs", {"command": "true", "tasks": 0}),
         ("/api/jobs", {"command": "true", "tasks": 2, "lines": ["a"]}),
         ("/api/jobs", {"command": "true", "lines": []}),

@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 from msgspec import Meta, Struct, field
 
-from gandy.dashboard.endpoints import ApiCall, Endpoint, Endpoints, make_call
+from gandy.dashboard.endpoints import ApiCall, ApiTable, Endpoint, make_call
 from gandy.dashboard.messages import HttpRefusal, HttpRequest
 
 
@@ -23,7 +23,7 @@ async def handle(_crew: object, call: ApiCall) -> ApiCall:
     return call
 
 
-TABLE = Endpoints(
+TABLE = ApiTable(
     (
         Endpoint("GET", "/api/things", handle, "", None, query=Asked),
         Endpoint("POST", "/api/things", handle, "", None, body=Told),

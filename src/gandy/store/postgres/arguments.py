@@ -5,7 +5,7 @@ from typing import Final
 
 from gandy.core.refusal import Refusal
 from gandy.limits import MAX_PICKLE_BYTES, MAX_READ_BYTES
-from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch, fetch_one
 from gandy.store.postgres.sql import Statements
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
@@ -26,13 +26,13 @@ class Arguments:
         if not 0 <= offset <= MAX_PICKLE_BYTES - len(data):
             raise Refusal("refused", f"the arguments of one task may have {MAX_PICKLE_BYTES:,} bytes")
 
-        async def work(db: Connection) -> bool:
+        async def work(db: StoreConnection) -> bool:
             return await self._put(db, name, offset, data, is_last)
 
         if not await self._connections.transact(work):
             raise Refusal("refused", "the pieces before this one are not there: begin with the first")
 
-    async def _put(self, db: Connection, name: str, offset: int, data: bytes, is_last: bool) -> bool:
+    async def _put(self, db: StoreConnection, name: str, offset: int, data: bytes, is_last: bool) -> bool:
         if not offset:
             await execute(db, self._sql["begin_arguments"], {"name": name})
             found = await fetch_one(db, self._sql["add_arguments"], {"name": name})

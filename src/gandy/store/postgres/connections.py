@@ -60,7 +60,7 @@ def _make_dumper(kind: type[PackedArray]) -> type[Dumper]:
 _DUMPERS: Final = {kind: _make_dumper(kind) for kind in PACKED}
 
 
-class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+class StoreConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """One of the driver that leaves a cancelled statement at once, and that notices what is not on the standby."""
 
     is_unconfirmed = False  # the server has committed, and has stopped to wait for its synchronous standby
@@ -80,7 +80,7 @@ class DatabaseConnections:
 
     def __init__(self, url: DatabaseUrl) -> None:
         self.url = url
-        self._free: list[Connection] = []
+        self._free: list[StoreConnection] = []
         self._reading = asyncio.Semaphore(READERS)
         self._writing = asyncio.Semaphore(WRITERS)
         self._is_closed = True
@@ -94,28 +94,28 @@ class DatabaseConnections:
         while self._free:
             await self._free.pop().close()
 
-    async def read(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    async def read(self, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
         """Read, again if the connection turned out to be broken. Raises: StoreError."""
         for _ in range(READERS + WRITERS):  # each may have broken since it was used
             with suppress(Disconnected):
                 return await self._read_once(do)
         return await self._read_once(do)
 
-    async def _read_once(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _read_once(self, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
         async with self._reading, self._borrowed() as db:
             with explained(self.url):
                 return await do(db)
 
-    async def snapshot(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    async def snapshot(self, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
         """Several reads that see one state of the database. Raises: StoreError."""
 
-        async def work(db: Connection) -> T:
+        async def work(db: StoreConnection) -> T:
             await db.execute("SET LOCAL jit = off")  # compiling a statement takes longer than any of ours
             return await do(db)
 
         return await self.read(lambda db: _transact(db, BEGIN_READ, work))
 
-    async def write(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    async def write(self, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
         """Write, once. Raises: Disconnected, if it is not known whether it was done; StoreError."""
         async with self._writing, self._borrowed() as db:
             with explained(self.url):
@@ -124,19 +124,19 @@ class DatabaseConnections:
                 raise Disconnected(f"{self.url}: a user ended the wait of a commit for its standby", retryable=True)
             return done
 
-    async def write_again(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    async def write_again(self, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
         """Write what may be done twice, again if the connection turned out to be broken. Raises: StoreError."""
         for _ in range(READERS + WRITERS):
             with suppress(Disconnected):
                 return await self.write(do)
         return await self.write(do)
 
-    async def transact(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    async def transact(self, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
         """Several statements, all or none. Raises: as `write`."""
         return await self.write(lambda db: _transact(db, "BEGIN", do))
 
     @asynccontextmanager
-    async def _borrowed(self) -> AsyncIterator[Connection]:
+    async def _borrowed(self) -> AsyncIterator[StoreConnection]:
         db = self._free.pop() if self._free else await self._connect()
         try:
             yield db
@@ -147,7 +147,7 @@ class DatabaseConnections:
             else:
                 await db.close()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> StoreConnection:
         """Raises: StoreError. Never Disconnected: nothing was sent."""
         if self._is_closed:
             raise StoreError(f"{self.url}: not open")
@@ -155,7 +155,7 @@ class DatabaseConnections:
             with explained(self.url):
                 given = conninfo_to_dict(self.url.conninfo)
                 more = {name: value for name, value in DEFAULTS.items() if name not in given}
-                db = await Connection.connect(
+                db = await StoreConnection.connect(
                     self.url.conninfo,
                     autocommit=True,
                     prepare_threshold=None,  # behind PgBouncer, the next statement may meet another server process
@@ -171,7 +171,7 @@ class DatabaseConnections:
         return db
 
 
-async def _transact(db: Connection, begin: str, do: Callable[[Connection], Awaitable[T]]) -> T:
+async def _transact(db: StoreConnection, begin: str, do: Callable[[StoreConnection], Awaitable[T]]) -> T:
     """All statements of a transaction. If one fails, the connection stays usable: on a full disk there is no other."""
     await db.execute(begin)
     try:
@@ -184,19 +184,19 @@ async def _transact(db: Connection, begin: str, do: Callable[[Connection], Await
     return done
 
 
-async def fetch(db: Connection, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
+async def fetch(db: StoreConnection, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
     """All rows of a statement."""
     async with db.cursor(binary=True) as cursor:
         await cursor.execute(statement, values)
         return await cursor.fetchall()
 
 
-async def fetch_one(db: Connection, statement: str, values: Values | None = None) -> tuple[Any, ...] | None:
+async def fetch_one(db: StoreConnection, statement: str, values: Values | None = None) -> tuple[Any, ...] | None:
     rows = await fetch(db, statement, values)
     return rows[0] if rows else None
 
 
-async def execute(db: Connection, statement: str, values: Values | None = None) -> int:
+async def execute(db: StoreConnection, statement: str, values: Values | None = None) -> int:
     """Returns the number of rows that it changed."""
     cursor = await db.execute(statement, values)
     return cursor.rowcount

@@ -11,7 +11,7 @@ from gandy.errors import StoreError
 from gandy.limits import MAX_SHARDS
 from gandy.store.crew import StoredRing
 from gandy.store.postgres.arguments import Arguments
-from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch, fetch_one
 from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.schema import Schema
 from gandy.store.postgres.shard import PostgresStore
@@ -89,7 +89,7 @@ class PostgresCrew:
         await self._repeat(lambda db: execute(db, self._sql["leave"], {"id": me}))
 
     async def take_new(self, me: str) -> Lease:
-        async def work(db: Connection) -> tuple[Any, ...] | None:
+        async def work(db: StoreConnection) -> tuple[Any, ...] | None:
             found = await fetch_one(db, self._sql["take_empty"], {"id": me})
             return found or await fetch_one(db, self._sql["make_shard"], {"id": me})
 
@@ -116,7 +116,7 @@ class PostgresCrew:
     async def retire(self, mine: Lease) -> bool:
         values = {"shard": mine.shard, "epoch": mine.epoch, "owner": mine.owner}
 
-        async def work(db: Connection) -> bool:
+        async def work(db: StoreConnection) -> bool:
             if not await fetch(db, self._sql["retire_lock"], values):
                 return False
             if await fetch(db, self._sql["list_open_jobs"], values):

@@ -13,7 +13,7 @@ from gandy.errors import ShardLost
 from gandy.moments import Wall
 from gandy.store.history import NEAR, choose_last, find_first, get_number
 from gandy.store.postgres.arrays import pack_byteas, pack_float8s, pack_int4s, pack_int8s
-from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch, fetch_one
 from gandy.store.postgres.parts import Parts
 from gandy.store.postgres.sql import Statements
 
@@ -71,7 +71,7 @@ class PostgresHistory:
     async def list_samples(self, level: Level, begin: Wall, end: Wall, step: float) -> list[StoredSample]:
         values = {"level": int(level), "begin": float(begin), "end": float(end), "step": step}
 
-        async def work(db: Connection) -> list[StoredSample]:
+        async def work(db: StoreConnection) -> list[StoredSample]:
             before = await fetch(db, self._sql["find_history"], {"at": nextafter(float(begin), -inf)})
             rows = await fetch(db, self._sql["list_history"], values)
             return [_to_sample(row[:7]) for row in [*before, *rows]]
@@ -79,7 +79,7 @@ class PostgresHistory:
         return sorted(await self._connections.snapshot(work), key=get_number)
 
     async def find_samples(self, at: Wall) -> list[StoredSample]:
-        async def work(db: Connection) -> list[StoredSample]:
+        async def work(db: StoreConnection) -> list[StoredSample]:
             newest = list(map(_to_sample, await fetch(db, self._sql["find_history"], {"at": float(at)})))
             near = {
                 "shards": pack_int4s([sample.shard for sample in newest]),

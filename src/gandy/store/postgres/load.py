@@ -8,7 +8,7 @@ from gandy.core.model import Counts
 from gandy.core.rows import RecoveredJob
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
 from gandy.store.postgres.assemble import Assembler, TaskEnd
-from gandy.store.postgres.connections import Connection, fetch
+from gandy.store.postgres.connections import StoreConnection, fetch
 from gandy.store.postgres.heads import Head, to_head
 from gandy.store.postgres.ranges import make_range
 from gandy.store.postgres.shard_job import JobStanding, ShardJob
@@ -32,7 +32,7 @@ class Loader:
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
 
-    async def load_shard(self, db: Connection, shard: int) -> list[Loaded]:
+    async def load_shard(self, db: StoreConnection, shard: int) -> list[Loaded]:
         """The jobs of a shard that are not final, the oldest first."""
         keys = [key for key, _ in await fetch(db, self._sql["list_open_jobs"], {"shard": shard})]
         found: list[Loaded] = []
@@ -40,7 +40,7 @@ class Loader:
             found += await self.load(db, keys[start : start + KEYS])
         return found
 
-    async def load(self, db: Connection, keys: Sequence[int]) -> list[Loaded]:
+    async def load(self, db: StoreConnection, keys: Sequence[int]) -> list[Loaded]:
         """The jobs with these keys, the oldest first."""
         packed = {"keys": pack_int8s(keys)}
         heads = [to_head(row) for row in await fetch(db, self._sql["load_heads"], packed)]
@@ -53,7 +53,7 @@ class Loader:
             _make_loaded(head, ends[head.key], runs[head.key], claims[head.key], begins[head.key]) for head in heads
         ]
 
-    async def _add_first_ends(self, db: Connection, ends: list[tuple[Any, ...]]) -> Rows:
+    async def _add_first_ends(self, db: StoreConnection, ends: list[tuple[Any, ...]]) -> Rows:
         """Rows that tasks with other rows have, too: users may change a task before or after it simply finished."""
         changed = sorted({row[:2] for row in ends if row[2] < 2})
         if changed:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from gandy.errors import StoreError
 from gandy.limits import MAX_HISTORY_BYTES
-from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch
 from gandy.store.postgres.schema import Schema, make_key
 from gandy.store.postgres.sql import Statements
 
@@ -115,7 +115,7 @@ class Parts:
         return await self._connections.read(lambda db: fetch(db, self._sql[name], values))
 
     async def _write(self, name: str, values: Mapping[str, object]) -> int:
-        async def work(db: Connection) -> int:
+        async def work(db: StoreConnection) -> int:
             return await execute(db, self._sql[name], values)
 
         return await self._connections.write(work)

@@ -11,7 +11,7 @@ from gandy.ids import JobId, TaskNumber
 from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
 from gandy.store.postgres.assemble import Assembler, TaskEnd
-from gandy.store.postgres.connections import Connection, DatabaseConnections, fetch, fetch_one
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, fetch, fetch_one
 from gandy.store.postgres.decide import LONGEST_RUN
 from gandy.store.postgres.heads import Head, to_head, to_job
 from gandy.store.postgres.load import Loaded, Loader
@@ -68,20 +68,20 @@ class Reader:
         rows = await self._connections.snapshot(lambda db: fetch(db, self._sql[name], values))
         return [to_job(row) for row in take_page(rows, limit, lambda row: 300 + len(row[1]))]
 
-    async def _find_head(self, db: Connection, job: JobId) -> Head | None:
+    async def _find_head(self, db: StoreConnection, job: JobId) -> Head | None:
         row = await fetch_one(db, self._sql["find_job"], {"job": job})
         return None if row is None else to_head(row)
 
     # Whole jobs
 
     async def load_job(self, job: JobId) -> Loaded | None:
-        async def work(db: Connection) -> list[Loaded]:
+        async def work(db: StoreConnection) -> list[Loaded]:
             found = await fetch_one(db, self._sql["find_key"], {"job": job})
             return [] if found is None else await self._loader.load(db, found[:1])
 
         return next(iter(await self._connections.snapshot(work)), None)
 
-    async def load_shard(self, db: Connection, shard: int) -> list[Loaded]:
+    async def load_shard(self, db: StoreConnection, shard: int) -> list[Loaded]:
         return await self._loader.load_shard(db, shard)
 
     # Tasks
@@ -89,14 +89,14 @@ class Reader:
     async def list_tasks(
         self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
     ) -> list[TaskRow]:
-        async def work(db: Connection) -> list[TaskRow]:
+        async def work(db: StoreConnection) -> list[TaskRow]:
             head = await self._find_head(db, job)
             return [] if head is None else await self._list_tasks(db, head, states, limit, after)
 
         return await self._connections.snapshot(work)
 
     async def _list_tasks(
-        self, db: Connection, head: Head, states: frozenset[TaskState] | None, limit: int, after: int
+        self, db: StoreConnection, head: Head, states: frozenset[TaskState] | None, limit: int, after: int
     ) -> list[TaskRow]:
         wanted = frozenset(TaskState) if states is None else states
         found: list[TaskRow] = []
@@ -112,7 +112,7 @@ class Reader:
         return take_page(found, limit, weigh_task)
 
     async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
-        async def work(db: Connection) -> list[TaskRow]:
+        async def work(db: StoreConnection) -> list[TaskRow]:
             head = await self._find_head(db, job)
             if head is None:
                 return []
@@ -129,14 +129,14 @@ class Reader:
         return None if found is None else cut_states(expand_states(found.recovered), first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
-        async def work(db: Connection) -> list[TaskRow]:
+        async def work(db: StoreConnection) -> list[TaskRow]:
             head = await self._find_head(db, job)
             rows = [] if head is None else await self._list_tasks(db, head, FINAL_STATES, limit, after)
             return await self._add_results(db, head.key, rows) if head and rows else []
 
         return take_page(await self._connections.snapshot(work), limit, weigh_task)
 
-    async def _add_results(self, db: Connection, key: int, rows: list[TaskRow]) -> list[TaskRow]:
+    async def _add_results(self, db: StoreConnection, key: int, rows: list[TaskRow]) -> list[TaskRow]:
         """The rows with their results, as many as fit a page."""
         values = {"key": key, "after": rows[0].task - 1, "last": rows[-1].task, "bytes": MAX_PAGE_BYTES}
         results = await fetch(db, self._sql["list_results"], values)
@@ -146,7 +146,7 @@ class Reader:
         return [_add_result(row, values_of.get((row.task, row.attempt), b"")) for row in rows]
 
     async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
-        async def work(db: Connection) -> list[TaskRow]:
+        async def work(db: StoreConnection) -> list[TaskRow]:
             head = await self._find_head(db, job)
             if head is None:
                 return []
@@ -158,7 +158,7 @@ class Reader:
         return take_page(await self._connections.snapshot(work), MAX_PAGE, weigh_task)
 
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
-        async def work(db: Connection) -> list[tuple[Any, ...]]:
+        async def work(db: StoreConnection) -> list[tuple[Any, ...]]:
             found = await fetch_one(db, self._sql["find_key"], {"job": job})
             if found is None:
                 return []
@@ -168,7 +168,7 @@ class Reader:
 
     # Ranges of tasks
 
-    async def _read_range(self, db: Connection, head: Head, after: int, last: int, is_short: bool) -> TaskRange:
+    async def _read_range(self, db: StoreConnection, head: Head, after: int, last: int, is_short: bool) -> TaskRange:
         """What is known of a range of tasks. If it is short, plain tasks are in runs; else its end may be nearer."""
         last = min(last, head.tasks)
         values = {"key": head.key, "after": after, "last": last, "bytes": MAX_PAGE_BYTES}
@@ -185,7 +185,9 @@ class Reader:
         assembler = await self._read_runs(db, head.key, after, last)
         return make_range(assembler, [TaskEnd(*row[:-1]) for row in ends], runs, after, last)
 
-    async def _add_first_ends(self, db: Connection, key: int, ends: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    async def _add_first_ends(
+        self, db: StoreConnection, key: int, ends: list[tuple[Any, ...]]
+    ) -> list[tuple[Any, ...]]:
         """Rows that tasks with other rows have, too: users may change a task before or after it simply finished."""
         changed = sorted({row[0] for row in ends if row[1] < 2})
         if not changed:
@@ -193,7 +195,7 @@ class Reader:
         values = {"key": key, "tasks": pack_int4s(changed)}
         return sorted([*ends, *await fetch(db, self._sql["list_first_ends"], values)], key=lambda row: row[:3])
 
-    async def _read_runs(self, db: Connection, key: int, after: int, last: int) -> Assembler:
+    async def _read_runs(self, db: StoreConnection, key: int, after: int, last: int) -> Assembler:
         values = {"key": key, "after": after, "last": last, "longest": LONGEST_RUN}
         claims = await fetch(db, self._sql["list_claims"], values)
         begins = await fetch(db, self._sql["list_begins"], values)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gandy.errors import StoreError
-from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch, fetch_one
 from gandy.store.postgres.explain import Locked
 from gandy.store.postgres.sql import Statements
 
@@ -59,7 +59,7 @@ class Schema:
         if version < len(MIGRATIONS) or not has_history:
             await self._connections.transact(self._migrate)
 
-    async def _look(self, db: Connection) -> tuple[int, bool]:
+    async def _look(self, db: StoreConnection) -> tuple[int, bool]:
         """The version of our tables, 0 if there are none; and whether there are those of the history."""
         found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
@@ -81,7 +81,7 @@ class Schema:
         if is_standby:
             raise StoreError(f"{url}: it is a standby: name the primary", retryable=True)
 
-    async def _get_version(self, db: Connection) -> int:
+    async def _get_version(self, db: StoreConnection) -> int:
         found = await fetch_one(db, self._sql["get_version"])
         version = 0 if found is None else found[0]
         if version > len(MIGRATIONS):
@@ -89,7 +89,7 @@ class Schema:
             raise StoreError(f"{url}: version {version} is of a newer gandy; this one knows up to {newest}")
         return int(version)
 
-    async def _migrate(self, db: Connection) -> None:
+    async def _migrate(self, db: StoreConnection) -> None:
         await execute(db, self._sql["lock_schema"], {"schema": self._name})
         version, has_history = await self._look(db)  # again: another foreman may have been faster
         if not version:
@@ -105,7 +105,7 @@ class Schema:
             if is_new:
                 await self._add_part(db, family, 1)
 
-    async def _make_schema(self, db: Connection) -> None:
+    async def _make_schema(self, db: StoreConnection) -> None:
         found = await fetch_one(db, self._sql["look_at_database"], {"schema": self._name})
         assert found is not None
         if not found[1]:  # only if need be: the user may have no right to make one
@@ -118,14 +118,14 @@ class Schema:
     async def make_part(self, family: str, last: int) -> None:
         """Make the part after the last, unless another foreman has."""
 
-        async def work(db: Connection) -> None:
+        async def work(db: StoreConnection) -> None:
             await execute(db, self._sql["lock_schema"], {"schema": self._name})
             if dict(await fetch(db, self._sql["get_parts"]))[family] == last:
                 await self._add_part(db, family, last + 1)
 
         await self._connections.transact(work)
 
-    async def _add_part(self, db: Connection, family: str, part: int) -> None:
+    async def _add_part(self, db: StoreConnection, family: str, part: int) -> None:
         for table in FAMILIES[family]:
             for statement in self._write_part(table, part, is_range=family == "jobs"):
                 await db.execute(statement)
@@ -147,7 +147,7 @@ class Schema:
     async def drop_part(self, family: str, part: int) -> bool:
         """Drop a part whole. False: a transaction uses it now, and nothing was done."""
 
-        async def work(db: Connection) -> None:
+        async def work(db: StoreConnection) -> None:
             await execute(db, self._sql["lock_schema"], {"schema": self._name})
             await db.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
             for table in FAMILIES[family]:

@@ -15,7 +15,7 @@ from gandy.errors import OutcomeUnknown, ShardLost, StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.law import check
 from gandy.store.postgres.arrays import PackedArray, pack_byteas, pack_float8s, pack_int4s, pack_int8s
-from gandy.store.postgres.connections import Connection, DatabaseConnections, execute, fetch, fetch_one
+from gandy.store.postgres.connections import DatabaseConnections, StoreConnection, execute, fetch, fetch_one
 from gandy.store.postgres.decide import Decided, Rows, Shard, list_meant
 from gandy.store.postgres.explain import Disconnected
 from gandy.store.postgres.history import PostgresHistory
@@ -102,7 +102,7 @@ class PostgresStore:
         if found == (0,):
             raise self._make_lost()
 
-    async def _load(self, db: Connection) -> tuple[list[Loaded], JobId]:
+    async def _load(self, db: StoreConnection) -> tuple[list[Loaded], JobId]:
         found = await fetch_one(db, self._sql["get_next_job"])
         assert found is not None
         next_job, self._drops = found
@@ -158,7 +158,7 @@ class PostgresStore:
     async def _send(self, decided: Decided, values: dict[str, object]) -> None:
         if decided.has_forgotten_first:
 
-            async def work(db: Connection) -> int:
+            async def work(db: StoreConnection) -> int:
                 # The commit's number is in the second one only.
                 first = {name: rows for name, rows in decided.rows.items() if name == "forgotten"}
                 await fetch(db, self._compose(first, "")[0], values)
@@ -180,7 +180,8 @@ class PostgresStore:
             if name in rows:
                 names += [f"commit_{name}", *BESIDES.get(name, ())]
         parts = (*names, numbers) if numbers else tuple(names)
-        return self._sql.compose_commit(parts), parts
+        singles = {f"commit_{name}" for name, found in rows.items() if len(found) == 1}
+        return self._sql.compose_commit(parts, singles), parts
 
     def _make_values(self, decided: Decided) -> dict[str, object]:
         values: dict[str, object] = {**self._mine, "number": self._number, "last_job": decided.last_job}
@@ -207,7 +208,7 @@ class PostgresStore:
     async def _is_done(self) -> bool:
         """False: the last commit was not done, and cannot be any more. Raises: OutcomeUnknown; ShardLost."""
 
-        async def work(db: Connection) -> tuple[int | None, bool]:
+        async def work(db: StoreConnection) -> tuple[int | None, bool]:
             mine = await fetch_one(db, self._sql["find_commit"], self._mine)
             found = await fetch_one(db, self._sql["has_commit"], {**self._mine, "number": self._number})
             assert found is not None
@@ -231,7 +232,7 @@ class PostgresStore:
         if not count:
             raise self._make_lost()
 
-    async def _check_room(self, db: Connection) -> tuple[bool, int]:
+    async def _check_room(self, db: StoreConnection) -> tuple[bool, int]:
         """Whether this is a standby, and how many shards are ours: one or none."""
         await db.execute("SET LOCAL work_mem = '64kB'")  # what is larger goes to a file
         await fetch(db, self._sql["check_room"])

@@ -1,8 +1,7 @@
 -- commit_changes: appends what jobs are like after this commit.
 INSERT INTO {schema}.changes
     (key, number, state, held, tasks, is_open, fresh, changed, waiting, running, finished, failed, cancelled, assigned)
-SELECT u.key, u.number, u.state, u.flags & 1 = 1, u.tasks, u.flags & 2 = 2, u.fresh, u.changed, u.c0, u.c1, u.c2, u.c3, u.c4, u.c5
-FROM fence, unnest(%(changes_0)s::bigint[], %(changes_1)s::int[], %(changes_2)s::int[], %(changes_3)s::int[],
-    %(changes_4)s::int[], %(changes_5)s::int[], %(changes_6)s::double precision[], %(changes_7)s::int[],
-    %(changes_8)s::int[], %(changes_9)s::int[], %(changes_10)s::int[], %(changes_11)s::int[], %(changes_12)s::int[])
-    AS u (key, number, state, flags, tasks, fresh, changed, c0, c1, c2, c3, c4, c5)
+SELECT %(changes_0)s[i], %(changes_1)s[i], %(changes_2)s[i], %(changes_3)s[i] & 1 = 1, %(changes_4)s[i],
+    %(changes_3)s[i] & 2 = 2, %(changes_5)s[i], %(changes_6)s[i], %(changes_7)s[i], %(changes_8)s[i], %(changes_9)s[i],
+    %(changes_10)s[i], %(changes_11)s[i], %(changes_12)s[i]
+FROM fence{rows changes_0}

@@ -1,5 +1,3 @@
 -- commit_ends: appends ends of attempts that left no account of failures, which is nearly all of them.
 INSERT INTO {schema}.ends (key, task, attempt, step, state, at, ending)
-SELECT u.key, u.task, u.attempt, 0, u.state, u.at, u.ending
-FROM fence, unnest(%(ends_0)s::bigint[], %(ends_1)s::int[], %(ends_2)s::int[], %(ends_3)s::int[],
-    %(ends_4)s::double precision[], %(ends_5)s::bytea[]) AS u (key, task, attempt, state, at, ending)
+SELECT %(ends_0)s[i], %(ends_1)s[i], %(ends_2)s[i], 0, %(ends_3)s[i], %(ends_4)s[i], %(ends_5)s[i] FROM fence{rows ends_5}
