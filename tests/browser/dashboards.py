@@ -37,14 +37,14 @@ class Dashboard:
     def show(self, tab: Tab, route: str = "#/") -> None:
         """Open a view, as a person does who follows a link that was shared."""
         tab.open(self.take_address())
-        tab.until("window.gandy && gandy.crew.isKnown")
+        tab.wait_for("window.gandy && gandy.crew.isKnown")
         go(tab, route)
 
 
 def go(tab: Tab, route: str) -> None:
     """Open another view."""
     tab.run(f"location.hash = {route!r}")
-    tab.until(f"location.hash === {route!r}")
+    tab.wait_for(f"location.hash === {route!r}")
 
 
 class Site:

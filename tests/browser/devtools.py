@@ -157,7 +157,7 @@ class Tab:
             raise BrowserError(details.get("exception", {}).get("description") or details["text"])
         return answer["result"].get("value")
 
-    def until(self, condition: str, seconds: float = PATIENCE) -> Any:
+    def wait_for(self, condition: str, seconds: float = PATIENCE) -> Any:
         """Look in every frame of the page until an expression is true. Returns its value. Raises: AssertionError."""
         deadline = time.monotonic() + seconds
         script = f"""new Promise((resolve) => {{
@@ -187,7 +187,7 @@ class Tab:
 
     def click(self, selector: str) -> None:
         """Move there and click, as with a mouse."""
-        self.until(f"document.querySelector({selector!r})")
+        self.wait_for(f"document.querySelector({selector!r})")
         script = f"""(() => {{
             const node = document.querySelector({selector!r});
             node.scrollIntoView({{ block: "center", inline: "nearest" }});

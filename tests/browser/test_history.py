@@ -17,33 +17,33 @@ def test_axis_shows_how_it_was_and_leads_back(site: Site, tab: Tab) -> None:
     site.start_dashboard().show(tab)
     if not tab.run("gandy.session.can_see_history"):
         pytest.skip("this version has no history")
-    tab.until("gandy.crew.now.used === 2")
-    kept = tab.until(FIND_BUSY_POINT)
+    tab.wait_for("gandy.crew.now.used === 2")
+    kept = tab.wait_for(FIND_BUSY_POINT)
     site.crew.run("job", "cancel", job)
-    tab.until(f"gandy.crew.jobs.get({job})?.state === 'cancelled'")
+    tab.wait_for(f"gandy.crew.jobs.get({job})?.state === 'cancelled'")
 
     tab.click(".axis .tabs button")
-    tab.until(f"gandy.now - {kept} > 20")  # what is nearer to the end of the axis means now
+    tab.wait_for(f"gandy.now - {kept} > 20")  # what is nearer to the end of the axis means now
     x, y = tab.run(f"""(() => {{
         const {{ axis }} = gandy.view;
         const box = axis.plot.getBoundingClientRect();
         return [box.x + box.width * ({kept} + 3 - axis.from) / axis.span, box.y + 20];
     }})()""")
     tab.click_at(x, y)
-    tab.until("document.querySelector('.past').innerText.includes('ago')")
-    tab.until("document.querySelector('.jobs .state').innerText === 'running'")
+    tab.wait_for("document.querySelector('.past').innerText.includes('ago')")
+    tab.wait_for("document.querySelector('.jobs .state').innerText === 'running'")
     assert "at=" in tab.run("location.hash")
     assert tab.run("document.querySelector('.strip').innerText.includes('anvil')")
     assert tab.run("document.querySelector('.trouble').hidden")
 
     tab.press("n")
-    tab.until("document.querySelector('.past').hidden")
-    tab.until("document.querySelector('.jobs .state').innerText === 'cancelled'")
+    tab.wait_for("document.querySelector('.past').hidden")
+    tab.wait_for("document.querySelector('.jobs .state').innerText === 'cancelled'")
 
 
 def test_moment_of_which_nothing_is_kept_says_so(site: Site, tab: Tab) -> None:
     site.start_dashboard().show(tab, "#/?at=1000000000")
-    tab.until("document.querySelector('.past').innerText.includes('ago')")
-    tab.until("gandy.view.past.crew")
+    tab.wait_for("document.querySelector('.past').innerText.includes('ago')")
+    tab.wait_for("gandy.view.past.crew")
     assert tab.run("document.querySelectorAll('.jobs tbody tr').length") == 0
     assert all("404" in problem for problem in tab.take_problems())

@@ -79,8 +79,8 @@ def test_every_view_is_drawn_light_and_dark_wide_and_narrow(
 ) -> None:
     _, dashboard = busy
     dashboard.show(tab)
-    tab.until("gandy.crew.points.length > 20")
-    tab.until("gandy.crew.jobs.get(2)?.state === 'failed'")
+    tab.wait_for("gandy.crew.points.length > 20")
+    tab.wait_for("gandy.crew.jobs.get(2)?.state === 'failed'")
     for theme in ("light", "dark"):
         tab.prefer(theme)
         for name, route in (
@@ -109,13 +109,13 @@ READY = {
 
 
 def wait_until_shown(tab: Tab, name: str) -> None:
-    tab.until(READY[name])
+    tab.wait_for(READY[name])
 
 
 def test_readme_picture_is_small(busy: tuple[Site, Dashboard], tab: Tab, pictures: Path) -> None:
     _, dashboard = busy
     dashboard.show(tab)
-    tab.until("gandy.crew.points.length > 50 && gandy.crew.jobs.get(2)?.state === 'failed'")
+    tab.wait_for("gandy.crew.points.length > 50 && gandy.crew.jobs.get(2)?.state === 'failed'")
     wait_until_shown(tab, "overview")
     picture = pictures / "dashboard.png"
     tab.take_picture(picture, 1280, 860, is_whole=False)
@@ -145,7 +145,7 @@ def test_theme_is_switched_and_remembered(page: Tab) -> None:
     dark = page.run(paper)
     assert dark != light
     page.run("window.isOld = true; location.reload()")
-    page.until("!window.isOld && window.gandy && gandy.crew.isKnown")
+    page.wait_for("!window.isOld && window.gandy && gandy.crew.isKnown")
     assert page.run(paper) == dark
     page.click("#theme")
     assert page.run(paper) == light
@@ -155,10 +155,10 @@ def test_nothing_moves_while_a_job_runs(busy: tuple[Site, Dashboard], tab: Tab) 
     """What browsers count as layout shift: what is read stays where it is."""
     _, dashboard = busy
     dashboard.show(tab)
-    tab.until("gandy.crew.points.length > 5")
+    tab.wait_for("gandy.crew.points.length > 5")
     tab.run("""window.shifts = []; new PerformanceObserver((list) => shifts.push(...list.getEntries().map((each) => ({
         value: each.value, nodes: each.sources.map(({ node }) => node?.className ?? node?.nodeName) })))
     ).observe({ type: "layout-shift" })""")
-    tab.until("gandy.crew.jobs.get(2)?.state === 'failed' && gandy.crew.points.length > 15")
+    tab.wait_for("gandy.crew.jobs.get(2)?.state === 'failed' && gandy.crew.points.length > 15")
     shifts = tab.run("shifts")
     assert sum(shift["value"] for shift in shifts) < 0.1, json.dumps(shifts)  # what web.dev calls good

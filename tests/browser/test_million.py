@@ -83,7 +83,7 @@ def test_million_tasks_are_drawn_at_once_and_move_smoothly(site: Site, tab: Tab)
     print(f"\nfirst paint {paint:.0f} ms after the answer; {wire:,} bytes over the wire until then, with the page")
     assert wire < MAX_WIRE_BYTES
 
-    tab.until("gandy.view.picture.states.counts[2] > 0")
+    tab.wait_for("gandy.view.picture.states.counts[2] > 0")
     assert tab.run("gandy.view.picture.states.length") == MILLION
 
     width, height = tab.run("[gandy.view.picture.cells.canvas.width, gandy.view.picture.cells.canvas.height]")

@@ -26,25 +26,27 @@ def test_failed_task_is_found_read_retried_and_finishes(site: Site, tab: Tab, tm
     job = site.crew.submit("--name", "ten thousand", "--tasks", str(TASKS), "--", "sh", "-c", SCRIPT, str(gate))
     site.start_dashboard().show(tab)
     tab.click(".jobs a[data-row]")
-    tab.until("gandy.view.picture.states.counts[2] > 0")  # some are finished, and it goes on
+    tab.wait_for("gandy.view.picture.states.counts[2] > 0")  # some are finished, and it goes on
     assert tab.run("location.hash") == f"#/jobs/{job}"
-    tab.until("document.querySelector('.head .state').innerText === 'failed'", seconds=300.0)  # ten thousand processes
+    tab.wait_for(
+        "document.querySelector('.head .state').innerText === 'failed'", seconds=300.0
+    )  # ten thousand processes
     assert tab.run("gandy.view.picture.states.counts") == [0, 0, TASKS - 1, 1, 0, 0]
 
     tab.click(".legend [data-state=failed]")  # moves the cursor there
-    tab.until("document.querySelector('.card').innerText.includes('disk quota exceeded')")
+    tab.wait_for("document.querySelector('.card').innerText.includes('disk quota exceeded')")
     tab.click(".cells .cursor")
-    tab.until(f"location.hash === '#/jobs/{job}/tasks/{FAILING}'")
-    last_words = tab.until("document.querySelector('.tail').innerText")
+    tab.wait_for(f"location.hash === '#/jobs/{job}/tasks/{FAILING}'")
+    last_words = tab.wait_for("document.querySelector('.tail').innerText")
     assert last_words == f'reading <b>input</b> {FAILING}\ndisk quota exceeded: "/data"'
     assert tab.run("document.querySelector('.tail b')") is None  # text of tasks is only ever text
 
     gate.touch()
     tab.click(".actions .main")
-    tab.until("document.querySelector('#question[open]').innerText.includes('Retry task')")
+    tab.wait_for("document.querySelector('#question[open]').innerText.includes('Retry task')")
     tab.click("#question .main")
-    tab.until("document.querySelector('.head .state').innerText === 'finished'")
-    tab.until("document.querySelector('.output-host .output').innerText.includes('done at last')")
+    tab.wait_for("document.querySelector('.head .state').innerText === 'finished'")
+    tab.wait_for("document.querySelector('.output-host .output').innerText.includes('done at last')")
     assert "tried again" in tab.text() or "failed" in tab.text()  # the first attempt is still listed
     assert site.crew.show("job", "show", job)[0]["state"] == "finished"
 
@@ -53,9 +55,9 @@ def test_question_that_is_not_answered_with_the_verb_changes_nothing(site: Site,
     job = site.crew.submit("--tasks", "5", "--", "true")
     site.start_dashboard().show(tab, f"#/jobs/{job}")
     tab.click(".actions .bad")
-    tab.until("document.querySelector('#question').open")
+    tab.wait_for("document.querySelector('#question').open")
     tab.press("Enter")  # the safe answer has the focus
-    tab.until("!document.querySelector('#question').open")
+    tab.wait_for("!document.querySelector('#question').open")
     assert site.crew.show("job", "list")[0]["state"] == "waiting"
 
 
@@ -64,11 +66,11 @@ def test_job_is_held_released_and_cancelled(site: Site, tab: Tab) -> None:
     site.start_dashboard().show(tab, f"#/jobs/{job}")
     for button, state in (("Hold", "held"), ("Release", "waiting"), ("Cancel", "cancelled")):
         script = f"[...document.querySelectorAll('.actions button')].find((each) => each.innerText === '{button}')"
-        tab.until(f"{script} && !{script}.hidden")
+        tab.wait_for(f"{script} && !{script}.hidden")
         tab.run(f"{script}.click()")
-        tab.until("document.querySelector('#question').open")
+        tab.wait_for("document.querySelector('#question').open")
         tab.click("#question button:last-child")
-        tab.until(f"document.querySelector('.head .state').innerText === '{state}'")
+        tab.wait_for(f"document.querySelector('.head .state').innerText === '{state}'")
 
 
 def test_observer_sees_everything_and_no_buttons(tmp_path: Path, tab: Tab) -> None:
@@ -80,10 +82,10 @@ def test_observer_sees_everything_and_no_buttons(tmp_path: Path, tab: Tab) -> No
         observer = Crew(tmp_path / "observer")
         observer.run("join", token)
         site.start_dashboard(observer).show(tab)
-        tab.until("document.body.innerText.includes('seen by all')")
+        tab.wait_for("document.body.innerText.includes('seen by all')")
         for route in (f"#/jobs/{job}", f"#/jobs/{job}/tasks/1"):
             go(tab, route)
-            tab.until("document.querySelector('.head .state').innerText === 'failed'")
+            tab.wait_for("document.querySelector('.head .state').innerText === 'failed'")
             assert tab.run("document.querySelectorAll('.actions, .actions button').length") == 0
         assert tab.take_problems() == []
         assert tab.run("[gandy.session.role, gandy.session.can_change]") == ["observer", False]
@@ -95,8 +97,8 @@ def test_output_is_followed_while_a_task_writes(site: Site, tab: Tab, tmp_path: 
     site.start_worker("--slots", "1")
     job = site.crew.submit("--", "sh", "-c", f"echo before; while [ ! -e {gate} ]; do sleep 0.1; done; echo after")
     site.start_dashboard().show(tab, f"#/jobs/{job}/tasks/1")
-    tab.until("document.querySelector('.output-host .output').innerText.includes('before')")
-    tab.until("document.querySelector('.under').innerText.includes('so far')")
+    tab.wait_for("document.querySelector('.output-host .output').innerText.includes('before')")
+    tab.wait_for("document.querySelector('.under').innerText.includes('so far')")
     gate.touch()
-    tab.until("document.querySelector('.output-host .output').innerText === 'before\\nafter\\n'")
-    tab.until("document.querySelector('.head .state').innerText === 'finished'")
+    tab.wait_for("document.querySelector('.output-host .output').innerText === 'before\\nafter\\n'")
+    tab.wait_for("document.querySelector('.head .state').innerText === 'finished'")
