@@ -13,7 +13,7 @@ import pytest
 from tests.sim.crew import SEEDS
 from tests.sim.many_foremen import ManyForemenCrew, ManyPlan, run_many, write_many_transcript
 
-BLOCKS = 20
+BLOCKS = 10
 # What happens in about a hundred crews. If it does not, the laws hold only because nothing was tried.
 TRIED = {
     "answer lost",
@@ -45,7 +45,7 @@ TRIED = {
 def test_no_seed_breaks_a_law(block: int) -> None:
     seeds = range(block * SEEDS // BLOCKS, (block + 1) * SEEDS // BLOCKS)
     seen = run_many(seeds)
-    assert len(seeds) < 50 or seen.keys() >= TRIED
+    assert len(seeds) < 100 or seen.keys() >= TRIED
 
 
 @pytest.mark.parametrize("seed", range(3))

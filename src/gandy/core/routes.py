@@ -27,6 +27,7 @@ class Routes:
     def __init__(self) -> None:
         self._places: dict[int, ShardPlace] = {}
         self._named: dict[int, frozenset[int]] = {}  # shards in the last directory of each link that is up
+        self._looked: frozenset[int] | None = None  # the same for the last one that came without a link
         self._retired: dict[int, Monotonic] = {}  # since when
         self.foremen: tuple[tuple[str, ...], ...] = ()  # the addresses of each, by the last directory
 
@@ -46,6 +47,7 @@ class Routes:
         if is_linked:
             found.setdefault(here, self._places.get(here, ShardPlace(here, 0, ())))
             self._named[here] = frozenset(found).union(directory.ownerless)
+        self._looked = None if is_linked else frozenset(found).union(directory.ownerless)
         self.foremen = directory.foremen
         opened = tuple(shard for shard in found if shard not in self._places)
         moved = tuple(shard for shard, place in found.items() if self._is_moved(place, is_linked and shard == here))
@@ -74,8 +76,11 @@ class Routes:
         return tuple(dict.fromkeys((*places, *others)))
 
     def list_retired(self) -> list[int]:
-        """Shards that no directory names any more. Their conversations may end once nothing is held for them."""
-        named = frozenset[int]().union(*self._named.values())
+        """Shards that no directory names any more: that of no link or, if there are none, not the last one that came.
+
+        Their conversations may end once nothing is held for them.
+        """
+        named = frozenset[int]().union(*self._named.values()) or self._looked
         return [shard for shard in self._places if shard not in named] if named else []
 
     def list_dead(self, now: Monotonic) -> list[int]:

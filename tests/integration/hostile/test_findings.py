@@ -372,7 +372,7 @@ def test_a_job_that_cannot_be_read_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_events_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.foreman.followers.MAX_WATCHED", 3)
+    monkeypatch.setattr("gandy.foreman.subscriptions.MAX_WATCHED", 3)
 
     async def test() -> None:
         async with a_foreman(tmp_path), a_client(tmp_path) as client:

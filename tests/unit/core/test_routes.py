@@ -51,6 +51,19 @@ def test_the_link_to_a_former_owner_is_left() -> None:
     assert routes.list_places(1)[0] == "unix:/b/shard-1.sock"
 
 
+def test_a_worker_without_links_learns_from_any_foreman_which_shards_are_retired() -> None:
+    routes = Routes()
+    routes.on_directory(a_directory(1, a_place(1), a_place(2)))
+    routes.on_cut(1)
+    assert routes.list_retired() == []
+    routes.on_directory(a_directory(3, a_place(2), a_place(3)), is_linked=False)
+    assert routes.list_retired() == [1]
+    routes.on_directory(a_directory(3, a_place(1), a_place(2), a_place(3)))
+    assert routes.list_retired() == []
+    routes.on_cut(3)
+    assert routes.list_retired() == []
+
+
 def test_a_shard_without_an_owner_is_not_retired() -> None:
     routes = Routes()
     routes.on_directory(a_directory(1, a_place(1), a_place(2)))
