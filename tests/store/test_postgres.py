@@ -399,7 +399,7 @@ def test_a_full_disk_takes_no_new_work_even_if_a_row_still_fits() -> None:
         assert face.get_counts() == Counts(waiting=1, assigned=2)
         disk.empty()
         face.prepare()
-        assert query(server, sessions) == before, "on a full disk a server may let nobody in"
+        assert query(server, sessions) == before, "on a full disk a server may refuse every new connection"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_views_are_above_pieces_which_are_above_what_draws_nothing() -> None:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_nothing_comes_from_elsewhere(path: Path) -> None:
     addresses = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", path.read_text())
-    assert set(addresses) <= {"http://www.w3.org"}  # the name of SVG, which nobody asks
+    assert set(addresses) <= {"http://www.w3.org"}  # the name of SVG, which is never requested
 
 
 def test_index_has_no_code_and_no_style_in_it() -> None:
