@@ -18,6 +18,7 @@ FIRST: Final = (
     "bus",
     "growth",
     "durable",
+    "watching",
 )
 
 
@@ -34,7 +35,7 @@ class Entry:
 
 
 def list_workloads() -> dict[str, tuple[Table, ...]]:
-    """The tables of each, in the order of the report: W1 to W8, then all other workloads."""
+    """The tables of each, in the order of the report: W1 to W9, then all other workloads."""
     names = [path.stem for path in sorted((HERE / "workloads").glob("[!_]*.py"))]
     ordered = sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     return {name: tables for name in ordered if (tables := _load(f"bench.workloads.{name}", "TABLES"))}

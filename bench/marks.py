@@ -169,6 +169,7 @@ MARKS: Final[Sequence[Mark]] = (
     Mark("W8", "size of the database after that", "≤", 1.05, last_to_first(HELD, "bytes_per_row")),
     Mark("W8", "an idle crew with three foremen", "<", 1, own(IDLE, IDLE_CREW, 1e-4), "% of a core"),
     Mark("W8", "its statements", "≤", 2, figure(IDLE, IDLE_CREW, "statements_per_second"), "per second"),
+    Mark("W9", "tasks per second with 100 viewers, to none", "≥", 0.97, ratio("watching", "100 viewers", "no viewers")),
 )
 
 
