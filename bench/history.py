@@ -35,7 +35,8 @@ def copy_job(home: Path, copies: int) -> None:
         for table in _list_tables(db):
             columns = _list_columns(db, table)
             if "job" in columns:
-                db.execute(COPY_JOB.format(table=table, columns=_join(columns, "job")), (copies,))
+                # No two jobs have the same key of a submission: the copies have none.
+                db.execute(COPY_JOB.format(table=table, columns=_join(columns, "job", "submission")), (copies,))
     db.execute(TIDY)
     db.close()
 
