@@ -36,6 +36,10 @@ TRIED = {
     "task WORKER_LOST",
     "task begun",
     "taken over",
+    "tasks viewed",
+    "view anew",
+    "view left",
+    "viewer slow",
     "waited",
     "worker killed",
 }
