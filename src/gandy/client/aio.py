@@ -126,24 +126,42 @@ class AsyncClient:
         limit: int | None = None,
         held: bool = False,
         after: Iterable[int] = (),
+        after_any: Iterable[int] = (),
+        after_each: Iterable[int] = (),
         at: float | None = None,
     ) -> AsyncJob:
         """Submit a shell line, or a program and its arguments, which no shell sees. When this returns, it is on disk.
 
         The job has `tasks` tasks, or one for each of `lines`. `timeout` is in seconds and `memory` in bytes, for each
-        attempt; `limit` is how many tasks may run at the same time; `after` names jobs that must finish before; `at` is
-        the shared time at which tasks begin.
+        attempt; `limit` is how many tasks may run at the same time; `at` is the shared time at which tasks begin.
+        `after` names jobs that must finish before, `after_any` jobs that must end in any way, and `after_each` jobs
+        with as many tasks, which this one follows task by task.
 
         If the link breaks, it is sent again, and the job exists once. Raises: ConfigError, Rejected, NoClock,
         StoreError, LinkError. After a LinkError, the job may exist.
         """
         folder = find_folder(cwd)
         options = JobOptions(
-            tasks, lines, name, folder, env, retries, timeout, memory, priority, slots, tags, limit, held, after, at
+            tasks,
+            lines,
+            name,
+            folder,
+            env,
+            retries,
+            timeout,
+            memory,
+            priority,
+            slots,
+            tags,
+            limit,
+            held,
+            after,
+            after_any,
+            after_each,
+            at,
         )
         submit = replace(make_submit(command, options), key=draw_key())
-        if at is not None and not (await self.connection.wait_for_link()).takes_times:
-            raise self.connection.explain_missing("jobs with a time")
+        await self.connection.check_offers(submit.spec)
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
             return await self._submit_in_parts(replace(submit, lines=()), parts)

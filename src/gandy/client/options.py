@@ -21,6 +21,8 @@ class JobOptions(NamedTuple):
     limit: int | None = None  # of tasks that run at the same time
     held: bool = False
     after: Iterable[int] = ()  # jobs that must finish before, without failures
+    after_any: Iterable[int] = ()  # jobs that must end before, in whatever way
+    after_each: Iterable[int] = ()  # jobs whose task must finish before the task with the same number here
     at: float | None = None  # the shared time at which tasks begin, on workers that know it
 
 

@@ -39,6 +39,8 @@ def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
         limit=_check_positive("limit", options.limit),
         held=options.held,
         after=tuple(JobId(job) for job in options.after),
+        after_any=tuple(JobId(job) for job in options.after_any),
+        after_each=tuple(JobId(job) for job in options.after_each),
         at=_check_at(options.at),
     )
     return Submit(spec, lines)

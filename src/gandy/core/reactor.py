@@ -15,6 +15,7 @@ from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Acknowledge, Dismiss, Effect, Give, KillAttempts
 from gandy.core.held import Held
 from gandy.core.jobs import ActiveJob, JobTable
+from gandy.core.linking import Linking
 from gandy.core.model import FINAL_JOB_STATES, AttemptKey, Cause, Ending, TaskState
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
@@ -44,8 +45,9 @@ class Reactor:
         self.owners = Owners()
         tables = self.jobs, self.workers, self.owners
         self.dispatcher = Dispatcher(policy, *tables, self.clocks)
-        self._progress = JobProgress(policy, *tables, self.clocks, self.dispatcher)
-        self.control = JobControl(*tables, self.clocks, self.dispatcher, self._progress, next_job)
+        self.linking = Linking(self.jobs)
+        self._progress = JobProgress(policy, *tables, self.clocks, self.dispatcher, self.linking)
+        self.control = JobControl(*tables, self.clocks, self.dispatcher, self._progress, self.linking, next_job)
 
     # Workers
 
@@ -306,6 +308,7 @@ class Reactor:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         self.jobs.check()
+        self.linking.check()
         self.workers.check()
         self.dispatcher.check()
         assert all(job.compute_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"

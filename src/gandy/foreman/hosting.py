@@ -230,7 +230,7 @@ class Hosting:
         guard = LeaseGuard(self.refresh)
         guard.renew(asked)
         own = {found.row.job for found in recovered.jobs}
-        after = {job for found in recovered.jobs for job in found.row.spec.after} - own
+        after = {job for found in recovered.jobs for job in found.row.spec.sources} - own
         elsewhere = await store.find_states(sorted(after)) if after else {}
         shard = CrewShard(self, lease, guard, elsewhere)
         server = await self._make_server(store, recovered, shard)
