@@ -278,3 +278,12 @@ def test_tasks_that_are_withdrawn_are_counted_no_more(is_open: bool) -> None:
     table.shrink(4 if is_open else 2)
     table.check()
     assert (table.blocked, table.waiting) == (1, 4 if is_open else 2)
+
+
+def test_a_task_that_was_cancelled_does_not_start_when_its_source_finishes() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(2))
+    crew.submit(a_spec(2, after_each=(ONE,)))
+    crew.seen(crew.reactor.control.cancel(TWO, t(1), 1.0))
+    crew.end(key(1))
+    assert crew.counts(2) == Counts(waiting=1, cancelled=1)
