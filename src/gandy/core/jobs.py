@@ -187,4 +187,4 @@ class JobTable:
             assert (job.id in self.delayed) == (job.tasks.delayed.next_due() is not None)
             job.tasks.check()
             assert job.spec.limit is None or job.tasks.given <= job.spec.limit
-            assert job.tasks.given == sum(1 for _ in job.tasks.in_states(*GIVEN_STATES))
+            assert job.tasks.given == len(list(job.tasks.in_states(*GIVEN_STATES)))

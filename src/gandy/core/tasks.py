@@ -156,8 +156,8 @@ class TaskTable:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         assert sum(self._totals) == self.count
-        for state in TaskState:
-            assert self._totals[state] == self._states[1:].count(int(state))
+        for state, total in enumerate(self._totals):
+            assert total == self._states.count(state, 1)
         self.delayed.check()
         for task in self.in_states(TaskState.WAITING):
             is_fresh = task >= self._fresh and self._attempts[task] == 0
