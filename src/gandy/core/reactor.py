@@ -311,13 +311,16 @@ class Reactor:
         self.linking.check()
         self.workers.check()
         self.dispatcher.check()
-        assert all(job.compute_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"
-        assert sum(job.tasks.given for job in self.jobs) == len(self.owners)
+        given = 0
+        for job in self.jobs:
+            assert job.compute_state() not in FINAL_JOB_STATES, "a final job leaves the memory"
+            given += job.tasks.given
+        assert given == len(self.owners)
         for attempt, worker in self.owners.items():
-            job = self.jobs.get(attempt.job)
-            assert job.last_attempt(attempt.task) == attempt
-            assert attempt in worker.held
-            assert (job.tasks.state(attempt.task) is TaskState.RUNNING) == (attempt in worker.held.begun)
+            tasks, held = self.jobs.get(attempt.job).tasks, worker.held
+            assert tasks.attempts(attempt.task) == attempt.attempt, "it is the last one"
+            assert attempt in held
+            assert (tasks.state(attempt.task) is TaskState.RUNNING) == (attempt in held.begun)
 
 
 def _blame(attempt: AttemptKey, suspects: list[AttemptKey]) -> Blame:

@@ -208,13 +208,14 @@ class TaskTable:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         assert sum(self._totals) == self.count
-        for state in range(BLOCKED + 1):
-            assert self._totals[state] == self._states[1:].count(state)
+        for state, total in enumerate(self._totals):
+            assert total == self._states.count(state, 1)
         assert all(self._open[task] for task in self.in_states(BLOCKED))
-        self.delayed.check()
+        delayed, attempts, fresh = self.delayed, self._attempts, self._fresh
+        delayed.check()
         for task in self.in_states(TaskState.WAITING):
-            is_fresh = task >= self._fresh and self._attempts[task] == 0
-            assert is_fresh or task in self.delayed.ordinary or task in self.delayed.suspects
+            is_fresh = task >= fresh and attempts[task] == 0
+            assert is_fresh or task in delayed.ordinary or task in delayed.suspects
 
     def _set_attempts(self, task: TaskNumber, count: int) -> None:
         self._attempts[task] = min(count, MANY)

@@ -192,17 +192,17 @@ class WorkerTable:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
-            worker.slots.check(
-                (held.slots for held in worker.held.values()), (call.slots for call in worker.serves.values())
-            )
+            name, slots = worker.info.id, worker.slots
+            slots.check([held.slots for held in worker.held.values()], [call.slots for call in worker.serves.values()])
             worker.held.check()
-            assert (worker.room > 0) == (worker.info.id in self._turns)
-            assert (worker.slots.by_tasks < worker.slots.shared) == (worker.info.id in self.spare)
-            assert worker.is_laden == (worker.info.id in self.laden)
-            assert (worker.ask_again_at < NEVER) == (worker.info.id in self.refusing)
-        tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
-        assert all(worker in self._workers for table in tables for worker in table)
-        assert self.in_turn() == sorted(self._turns.values(), key=_get_turn)
+            assert (worker.room > 0) == (name in self._turns)
+            assert (slots.by_tasks < slots.shared) == (name in self.spare)
+            assert worker.is_laden == (name in self.laden)
+            assert (worker.ask_again_at < NEVER) == (name in self.refusing)
+        for table in (self._turns, self._changed, self.spare, self.laden, self.refusing):
+            assert self._workers.keys() >= table.keys()
+        turns = [worker.turn for worker in self._turns.values()]
+        assert turns == sorted(turns)
 
 
 def _keep(table: dict[str, KnownWorker], worker: KnownWorker, belongs: bool) -> None:
