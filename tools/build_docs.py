@@ -84,6 +84,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.TIMED: "Calls and tasks that begin at a shared time.",
     Extension.BEGUN: "A worker says which tasks it runs.",
     Extension.SHARDS: "A crew with many foremen: where its shards are, and what each wants of a worker.",
+    Extension.LOAD: "A worker says how busy its machine is.",
 }
 
 

@@ -14,6 +14,12 @@ MAX_AHEAD: Final = 1_000
 # Characters of the text in which a worker reports what it is short of: a line for users.
 MAX_PROBLEM: Final = 500
 
+# Load of a machine: processes that run or wait to run. No kernel has room for so many.
+MAX_LOAD: Final = 1e7
+
+# Cores of a machine, with room for those of the next decades.
+MAX_CORES: Final = 1 << 20
+
 # Links whose TLS handshake is not done, and as many that want to join. Each takes up to 50 KB, most of it in OpenSSL.
 MAX_STRANGERS: Final = 500
 

@@ -180,6 +180,7 @@ def _describe_worker(worker: KnownWorker, now: Monotonic) -> WorkerGlance:
         tuple(sorted(info.tags)),
         info.version,
         worker.knows_time,
+        worker.machine_now,
     )
 
 

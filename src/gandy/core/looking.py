@@ -197,6 +197,7 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
 
 
 def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) -> ask.WorkerRow:
+    machine = worker.machine_now
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
@@ -212,4 +213,8 @@ def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) ->
         knows_time=worker.knows_time,
         problem=worker.problem,
         version=worker.info.version,
+        load=None if machine is None else machine.load,
+        cores=None if machine is None else machine.cores or None,
+        memory_bytes=None if machine is None else machine.memory_bytes or None,
+        memory_total_bytes=None if machine is None else machine.memory_total_bytes or None,
     )

@@ -31,6 +31,10 @@ def _merge_rows(one: WorkerRow, other: WorkerRow) -> WorkerRow:
         silent_seconds=min(one.silent_seconds, other.silent_seconds),
         calls=one.calls + other.calls,
         problem=one.problem or other.problem,
+        load=one.load if one.load is not None else other.load,
+        cores=one.cores or other.cores,
+        memory_bytes=one.memory_bytes or other.memory_bytes,
+        memory_total_bytes=one.memory_total_bytes or other.memory_total_bytes,
     )
 
 

@@ -48,6 +48,7 @@ from gandy.limits import (
     MAX_COMMANDS,
     MAX_FORGOTTEN,
     MAX_INPUTS,
+    MAX_LOAD,
     MAX_NAMED_STATES,
     MAX_OUTPUTS,
     MAX_PAGE,
@@ -500,6 +501,11 @@ class WorkerRow(Struct, frozen=True):
     knows_time: bool = False  # the shared one, and so it can begin things at a time
     problem: str = ""  # what it is short of, and so uses fewer slots than it has
     version: Text = ""  # of gandy; empty if the worker does not say, as a plain one
+    # Of its machine; None if the worker is away or does not say.
+    load: Annotated[float, Meta(ge=0, le=MAX_LOAD)] | None = None  # processes that run or wait to run, over a minute
+    cores: Count | None = None
+    memory_bytes: Count | None = None  # in use
+    memory_total_bytes: Count | None = None
 
 
 class WorkerList(_Answer, frozen=True):

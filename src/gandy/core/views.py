@@ -22,6 +22,7 @@ from gandy.bounds import (
     WallMoment,
     escape_controls,
 )
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow
 from gandy.core.shards import ShardNumber
@@ -85,6 +86,7 @@ class WorkerGlance(Struct, frozen=True, array_like=True):
     tags: Tags = ()
     version: OptionalName = ""
     knows_time: bool = False
+    machine: MachineLoad | None = None  # None: the worker is away, or does not say
 
 
 class CommandGlance(Struct, frozen=True, array_like=True):

@@ -79,9 +79,10 @@ class WorkerLine(Struct, frozen=True):
     tags: tuple[str, ...]
     version: str
     knows_time: bool
-    load: float | None = None
-    memory_bytes: int | None = None
+    load: float | None = None  # of its machine: processes that run or wait to run, on average over a minute
+    memory_bytes: int | None = None  # in use there
     memory_total_bytes: int | None = None
+    cores: int | None = None
 
 
 class CommandLine(Struct, frozen=True):
@@ -256,6 +257,7 @@ def describe_job(glance: JobGlance, progress: ProgressEstimate) -> JobLine:
 
 
 def make_worker(glance: WorkerGlance) -> WorkerLine:
+    machine = glance.machine
     return WorkerLine(
         id=glance.id,
         name=glance.name,
@@ -270,6 +272,10 @@ def make_worker(glance: WorkerGlance) -> WorkerLine:
         tags=glance.tags,
         version=glance.version,
         knows_time=glance.knows_time,
+        load=None if machine is None else machine.load,
+        memory_bytes=None if machine is None else machine.memory_bytes or None,
+        memory_total_bytes=None if machine is None else machine.memory_total_bytes or None,
+        cores=None if machine is None else machine.cores or None,
     )
 
 

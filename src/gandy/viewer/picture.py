@@ -270,6 +270,7 @@ def _merge_workers(one: WorkerGlance, other: WorkerGlance) -> WorkerGlance:
         draining=one.draining or other.draining,
         silent_seconds=min(one.silent_seconds, other.silent_seconds),
         problem=one.problem or other.problem,
+        machine=one.machine or other.machine,
     )
 
 

@@ -5,7 +5,7 @@ from tests.served import ServedForeman
 
 from gandy.core import live_view as subject
 from gandy.core import requests as ask
-from gandy.core.extensions import FOREMAN_OFFERS
+from gandy.core.extensions import FOREMAN_OFFERS, LOAD, MachineLoad, encode
 from gandy.core.links import Link
 from gandy.core.live_view import LOOK_PERIOD, QUIET_SECONDS, LiveView
 from gandy.core.model import Counts, JobSpec, TaskState
@@ -16,7 +16,7 @@ from gandy.ids import JobId
 from gandy.limits import MAX_TEXT
 from gandy.wire import calls, v2
 from gandy.wire.calls import Offer
-from gandy.wire.messages import About, Extension, Hello
+from gandy.wire.messages import About, Extended, Extension, Hello
 
 ONE = JobId(1)
 PING = calls.encode_target("ping")
@@ -163,9 +163,11 @@ def test_a_worker_is_shown_with_all_that_there_is_to_know(viewed: Viewed) -> Non
     about = About("hut-7", "hut", 3, ("gpu", "big"), "1.2")
     viewed.foreman.on_data(link, v2.encode(0, Hello(3, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), viewed.now)
     viewed.foreman.reactor.on_capacity("hut-7", 2, 0, "memory")
+    busy = MachineLoad(3.5, 8, 5, 9)
+    viewed.foreman.on_data(link, v2.encode(0, Extended(LOAD, encode(busy))), viewed.now)
     viewed.pump()
     assert viewed.take().workers == (
-        WorkerGlance("hut-7", "hut", 2, 0, 0, 0, 0, True, False, 0.0, "memory", ("big", "gpu"), "1.2", False),
+        WorkerGlance("hut-7", "hut", 2, 0, 0, 0, 0, True, False, 0.0, "memory", ("big", "gpu"), "1.2", False, busy),
     )
 
 

@@ -33,6 +33,14 @@ def test_what_a_worker_does_for_all_shards_is_added_up() -> None:
     )
 
 
+def test_how_busy_a_machine_is_comes_from_a_shard_that_was_told() -> None:
+    told = a_worker("a", load=0.0, cores=8, memory_bytes=5, memory_total_bytes=9)
+    (row,) = merge_workers(WorkerList((a_worker("a"),)), [WorkerList((told,))]).rows
+    assert (row.load, row.cores, row.memory_bytes, row.memory_total_bytes) == (0.0, 8, 5, 9)
+    (row,) = merge_workers(WorkerList((told,)), [WorkerList((a_worker("a", load=1.0),))]).rows
+    assert (row.load, row.cores) == (0.0, 8)
+
+
 def a_key(name: str, links: int) -> KeyRow:
     return KeyRow(name, name, "client", "good", Wall(0.0), None, "invitation", links)
 

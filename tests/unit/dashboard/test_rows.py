@@ -3,6 +3,7 @@
 from msgspec import UNSET
 from tests.unit.dashboard.pictures import NOW, a_glance, a_picture, a_span, a_worker, an_update
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobState
 from gandy.core.views import CommandGlance
 from gandy.dashboard.limits import MAX_CREW_JOBS, MAX_CREW_SPANS, MAX_SPAN_AGE
@@ -54,6 +55,17 @@ def test_workers_have_one_state() -> None:
     crew = make_crew(picture, ABOUT)
     assert {worker.name: worker.state for worker in crew.workers} == {name: name for name in (w.name for w in workers)}
     assert crew.slots == 6  # of those that are connected
+
+
+def test_machine_of_a_worker_is_shown_as_far_as_it_is_known() -> None:
+    picture = a_picture()
+    machines = {"a": MachineLoad(0.0, 8, 5, 9), "b": MachineLoad(1.5), "c": None}
+    picture.apply(an_update(workers=tuple(a_worker(name, machine=its) for name, its in machines.items())), NOW)
+    shown = [
+        (worker.load, worker.cores, worker.memory_bytes, worker.memory_total_bytes)
+        for worker in make_crew(picture, ABOUT).workers
+    ]
+    assert shown == [(0.0, 8, 5, 9), (1.5, None, None, None), (None, None, None, None)]
 
 
 def test_job_that_has_ended_has_no_pace() -> None:

@@ -8,10 +8,12 @@ from typing import Final
 from gandy.cli.top.lines import Line, Styled, choose, draw_fill, find_window, make_line
 from gandy.cli.top.look import Item, TopLook
 from gandy.cli.top.scene import Scene
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import TaskState
 from gandy.core.views import Span, WorkerGlance
 from gandy.moments import Wall
 from gandy.terminal.people import format_count, format_seconds
+from gandy.terminal.rows import format_load, format_memory
 from gandy.viewer.lanes import PlacedSpan
 
 SECONDS: Final = 60.0  # that lanes show
@@ -68,8 +70,17 @@ def _describe(worker: WorkerGlance) -> Line:
         Styled(draw_fill(worker.used, worker.slots, 8), "running"),
         f" {format_count(worker.used)} of {format_count(worker.slots)} slots",
         f", {format_count(worker.running)} running, {format_count(worker.waiting)} waiting{calls}{silent}{short}",
+        _describe_machine(worker.machine),
         Styled(f"{version}{tags}", "dim"),
     )
+
+
+def _describe_machine(machine: MachineLoad | None) -> str:
+    if machine is None:
+        return ""
+    load = format_load(machine.load, machine.cores)
+    memory = format_memory(machine.memory_bytes, machine.memory_total_bytes)
+    return f", load {load}{f', {memory}' if memory else ''}"
 
 
 def _collect(scene: Scene) -> Mapping[str, dict[int, list[Span]]]:

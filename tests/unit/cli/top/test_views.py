@@ -13,6 +13,7 @@ from gandy.cli.top.numbers import format_part, format_rate, format_us
 from gandy.cli.top.scene import JobSeen, Scene
 from gandy.cli.top.task_map import draw_map
 from gandy.cli.top.workers_view import SECONDS, draw_lane
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.requests import ForemanRow, ForemanStatus
 from gandy.core.views import CommandGlance, CrewUpdate, Span, Totals
@@ -266,6 +267,8 @@ def test_worker_has_a_lane_for_each_slot() -> None:
         ({"problem": "disk"}, "short"),
         ({"silent_seconds": 7.0}, "silent for 7.0 s"),
         ({"calls": 3}, "3 calls"),
+        ({"machine": MachineLoad(1.5, 8, 2_000, 9_000)}, "load 1.5 on 8 cores, 2.0 kB of 9.0 kB"),
+        ({"machine": MachineLoad(1.5)}, "waiting, load 1.5"),
     ],
 )
 def test_worker_says_how_it_is(changes: dict[str, Any], state: str) -> None:

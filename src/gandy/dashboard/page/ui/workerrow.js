@@ -64,10 +64,11 @@ function describeUse({ used, slots, waiting, calls }) {
   return words.join(", ");
 }
 
-/** Load and memory, if the worker says them. */
-function describeHealth({ load, memory_bytes: used, memory_total_bytes: all }) {
+/** Load and memory of its machine, if the worker says them. */
+export function describeHealth({ load, cores, memory_bytes: used, memory_total_bytes: all }) {
   const words = [];
-  if (load !== null && load !== undefined) words.push(`load ${load.toFixed(1)}`);
+  if (load !== null && load !== undefined)
+    words.push(`load ${load.toFixed(1)}${cores ? ` on ${count(cores, "core")}` : ""}`);
   if (used) words.push(`${formatBytes(used)}${all ? ` of ${formatBytes(all)}` : ""}`);
   return words.join(", ");
 }
