@@ -20,6 +20,9 @@ MAX_LOAD: Final = 1e7
 # Cores of a machine, with room for those of the next decades.
 MAX_CORES: Final = 1 << 20
 
+# Versions of gandy that one answer names: a crew that is changed machine by machine has two.
+MAX_VERSIONS: Final = 20
+
 # Links whose TLS handshake is not done, and as many that want to join. Each takes up to 50 KB, most of it in OpenSSL.
 MAX_STRANGERS: Final = 500
 

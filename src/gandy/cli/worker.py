@@ -25,7 +25,7 @@ from gandy.terminal.say import print_result, say
 
 LIST_KEYS: Final = (
     "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time, problem, "
-    "version, and of its machine load, cores, memory_bytes and memory_total_bytes"
+    "version, load, cores, memory_bytes and memory_total_bytes"
 )
 
 
@@ -93,7 +93,7 @@ def _run(ctx: click.Context, foreman: tuple[str, ...], ensemble: str | None, **o
     "list",
     epilog=make_epilog("gandy worker list", "gandy worker list --output json"),
     help="List the workers that the foreman knows, and how busy their machines are.\n\n"
-    f"With --output json, a worker has the keys {LIST_KEYS}.",
+    f"With --output json, a worker has the keys {LIST_KEYS}. The last four are about its machine.",
 )
 @foreman_option
 @output_option

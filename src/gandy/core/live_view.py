@@ -112,6 +112,7 @@ class LiveView:
             shared_ahead=shared_ahead,
             shards=self._standing.shards,
             foremen=self._standing.foremen,
+            version=self._standing.version,
         )
 
     # Workers

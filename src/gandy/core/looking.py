@@ -7,7 +7,7 @@ from gandy.core import requests as ask
 from gandy.core.explain import explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
 from gandy.core.looking_back import LookingBack
-from gandy.core.merging import merge_status, merge_workers
+from gandy.core.merging import list_versions, merge_status, merge_workers
 from gandy.core.model import Cause, Ending, JobState, TaskState
 from gandy.core.offsets import compute_shared
 from gandy.core.outputs import Outputs
@@ -160,6 +160,7 @@ class Looking:
             foremen=standing.foremen,
             shard=self._foreman.shard,
             foreman=standing.id,
+            versions=list_versions((standing.version, *(worker.info.version for worker in here))),
         )
 
 

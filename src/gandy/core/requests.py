@@ -59,6 +59,7 @@ from gandy.limits import (
     MAX_TAGS,
     MAX_TEXT,
     MAX_TOKEN_ADDRESSES,
+    MAX_VERSIONS,
 )
 
 # Types of the CLIENT extension.
@@ -69,6 +70,7 @@ EVENT: Final = 0x32  # carries the number of the request that asked for events
 
 Limit = Annotated[int, Meta(ge=0, le=LAST_INTEGER)]  # of rows; no answer has more than `MAX_PAGE`
 RetractedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_RETRACTED)]
+Versions = Annotated[tuple[OptionalName, ...], Meta(max_length=MAX_VERSIONS)]
 Places = Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)]  # addresses
 
 
@@ -532,6 +534,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     foremen: Count = 1  # of the crew
     shard: Count = 0  # of the crew's jobs, that the foreman was asked at; 0: it has a store of its own
     foreman: OptionalName = ""  # its id, new for each start
+    versions: Versions = ()  # of gandy, of the foreman and of workers that are connected and say theirs
 
 
 class ForemanRow(Struct, frozen=True):

@@ -139,6 +139,7 @@ class CrewUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     shared_ahead: Moment | None = None  # how far the shared clock is ahead of the foreman's wall clock, if it knows
     shards: Annotated[tuple[ShardNumber, ...], Meta(max_length=MAX_SHARDS)] = ()  # that there are; none: only this one
     foremen: Count = 1  # of the crew
+    version: OptionalName = ""  # of gandy, of the foreman that has the shard
     is_whole: bool = False
     jobs: Annotated[tuple[JobGlance, ...], Meta(max_length=MAX_GLANCES)] = ()
     forgotten: Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_PAGE)] = ()

@@ -265,6 +265,12 @@ def _format_tasks(status: ForemanStatus) -> str:
     return f"{format_count(status.running)} running, {assigned}{format_count(status.waiting)} waiting"
 
 
+def _warn_of_versions(status: ForemanStatus) -> str:
+    if len(status.versions) < 2:
+        return ""
+    return f"versions of gandy differ: {', '.join(status.versions)}; 'worker list' and 'foreman list' say whose"
+
+
 def status_to_fields(status: ForemanStatus) -> list[tuple[str, str]]:
     return [
         ("foreman", f"version {status.version}, process {status.pid}"),
@@ -274,6 +280,7 @@ def status_to_fields(status: ForemanStatus) -> list[tuple[str, str]]:
         ("foremen", f"{format_count(status.foremen)} in the crew" if status.foremen > 1 else ""),
         ("store", status.store),
         ("trouble", status.trouble),
+        ("warning", _warn_of_versions(status)),
         ("workers", format_count(status.workers)),
         ("slots", f"{format_count(status.used)} of {format_count(status.slots)} in use"),
         ("jobs", f"{format_count(status.jobs)} not ended"),

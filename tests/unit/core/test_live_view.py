@@ -76,6 +76,7 @@ def test_a_viewer_gets_everything_that_there_is() -> None:
     viewed.standing.trouble, viewed.standing.shards = "disk full", (1, 4)
     update = viewed.view.make_whole(viewed.now, 7.5)
     assert (update.is_whole, update.shard, update.at, update.shared_ahead) == (True, 0, 100.0, 7.5)
+    assert update.version == "1"
     assert ([job.counts for job in update.jobs], update.unfinished) == ([Counts(waiting=1, assigned=2)], 1)
     assert [(worker.id, worker.used, worker.waiting) for worker in update.workers] == [("w-1", 2, 2)]
     assert update.commands == (CommandGlance("ping", 1, 0),)

@@ -129,6 +129,12 @@ def test_status_says_what_is_wrong() -> None:
     assert dict(rows.status_to_fields(replace(STATUS, assigned=5)))["tasks"] == "3 running, 5 assigned, 1,000 waiting"
 
 
+def test_status_warns_of_versions_that_differ() -> None:
+    assert dict(rows.status_to_fields(replace(STATUS, versions=("1.2",))))["warning"] == ""
+    warning = dict(rows.status_to_fields(replace(STATUS, versions=("1.1", "1.2"))))["warning"]
+    assert "versions of gandy differ: 1.1, 1.2;" in warning
+
+
 def test_a_job_tells_what_is_assigned() -> None:
     row = replace(a_row(), counts=Counts(waiting=1, running=2, failed=3, assigned=4))
     assert dict(rows.job_to_fields(row, 0.0))["tasks"].endswith(": 1 waiting, 4 assigned, 2 running, 3 failed")

@@ -74,6 +74,7 @@ function listStatus(status) {
     ["Store", h("code", {}, status.store)],
     ["Trouble", status.trouble || "none"],
     ["Version", `${status.version}, process ${status.pid}`],
+    ["Versions differ", status.versions.length > 1 ? status.versions.join(", ") : ""],
     ["Up for", formatSeconds(status.uptime_seconds)],
     [
       "Listens at",
