@@ -263,6 +263,9 @@ MAX_GLANCES: Final = 1_000
 # Of those that viewers saw running, none is left out; an update has as many as it has jobs.
 MAX_SPANS: Final = 200
 
+# Calls that one update shows as they begin, and as they end, besides those that viewers saw running.
+MAX_CALL_SPANS: Final = 100
+
 # Characters of a job's title: a column of a table.
 MAX_TITLE: Final = 80
 

@@ -113,6 +113,24 @@ class Span(Struct, frozen=True, array_like=True):
     peak_memory_bytes: Count = 0
 
 
+class CallSpan(Struct, frozen=True, array_like=True):
+    """A call that a worker runs, or has run. Short ones are left out, and so are some of many."""
+
+    worker: Text
+    number: Count  # at its worker, on the link to this shard
+    command: Text
+    began: WallMoment  # when it went to its worker
+    ended: WallMoment | None = None
+    has_failed: bool = False
+
+    @property
+    def state(self) -> TaskState:
+        """As that of an attempt would be."""
+        if self.ended is None:
+            return TaskState.RUNNING
+        return TaskState.FAILED if self.has_failed else TaskState.FINISHED
+
+
 class Totals(Struct, array_like=True):
     """What has happened since a viewer came to a shard that had none. If a number falls, it began to count anew."""
 
@@ -149,6 +167,7 @@ class CrewUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     gone: Annotated[tuple[Text, ...], Meta(max_length=MAX_GLANCES)] = ()  # commands that are not listed any more
     spans: Annotated[tuple[Span, ...], Meta(max_length=MAX_PAGE)] = ()
     skipped: Count = 0  # attempts that ended and are not among the spans, because there were so many
+    calls: Annotated[tuple[CallSpan, ...], Meta(max_length=MAX_PAGE)] = ()
 
 
 FirstTask = Annotated[TaskNumber, Meta(ge=1, le=MAX_TASKS)]

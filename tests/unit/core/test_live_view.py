@@ -1,6 +1,7 @@
 """What viewers of a shard get: everything once, then what has changed in jobs, workers, commands and attempts."""
 
 import pytest
+from msgspec.structs import replace
 from tests.served import ServedForeman
 
 from gandy.core import live_view as subject
@@ -10,7 +11,7 @@ from gandy.core.links import Link
 from gandy.core.live_view import LOOK_PERIOD, QUIET_SECONDS, LiveView
 from gandy.core.model import Counts, JobSpec, TaskState
 from gandy.core.roles import CrewRole
-from gandy.core.views import CommandGlance, CrewUpdate, Totals, WorkerGlance
+from gandy.core.views import CallSpan, CommandGlance, CrewUpdate, Totals, WorkerGlance
 from gandy.core.withdrawal import Withdrawal
 from gandy.ids import JobId
 from gandy.limits import MAX_TEXT
@@ -236,6 +237,22 @@ def test_calls_are_counted_while_a_viewer_looks(viewed: Viewed) -> None:
     viewed.open()
     assert viewed.look().commands == (glance,)
     assert viewed.take().totals.calls == 0  # that this view has seen
+
+
+def test_calls_that_run_are_shown_by_the_wall_clock(viewed: Viewed) -> None:
+    worker, client = viewed.worker(), viewed.caller()
+    viewed.offer(worker, "ping")
+    viewed.foreman.reactor.clocks.wall_ahead = 500.0
+    viewed.call(client, 1)
+    began = 500.0 + viewed.now
+    viewed.now += 2.0
+    (span,) = viewed.take().calls
+    assert span == CallSpan("w-1", 0, "ping", began)
+    assert viewed.look().calls == (span,)
+    viewed.now += 1.0
+    viewed.answer(worker, 0)
+    assert viewed.take().calls == (replace(span, ended=began + 3.0),)
+    assert viewed.look().calls == ()
 
 
 def test_calls_that_wait_are_shown(viewed: Viewed) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.viewer.updates import a_command, a_job, a_span, a_whole, a_worker, an_update
+from tests.unit.viewer.updates import a_call, a_command, a_job, a_span, a_whole, a_worker, an_update
 
 from gandy.core.extensions import MachineLoad
 from gandy.core.model import JobState
@@ -59,8 +59,10 @@ def test_what_is_gone_is_not_shown(picture: Picture) -> None:
 
 
 def test_a_shard_that_starts_anew_replaces_all_that_it_said(picture: Picture) -> None:
-    picture.apply(an_update(spans=(a_span(1), a_span(2))), 1.0)
-    picture.apply(a_whole(jobs=(a_job(2),), workers=(a_worker("v"),), spans=(a_span(2),)), 2.0)
+    picture.apply(an_update(spans=(a_span(1), a_span(2)), calls=(a_call(1), a_call(2))), 1.0)
+    whole = a_whole(jobs=(a_job(2),), workers=(a_worker("v"),), spans=(a_span(2),), calls=(a_call(2),))
+    picture.apply(whole, 2.0)
+    assert [placed.call.number for placed in picture.lanes.list_calls()] == [2]
     assert picture.take_changes().is_new
     assert ([worker.name for worker in picture.list_workers()], picture.list_commands()) == (["v"], [])
     assert [placed.span.task for placed in picture.lanes] == [2]
