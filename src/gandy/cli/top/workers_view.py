@@ -150,4 +150,4 @@ def _mark(span: AnySpan, before: str) -> Styled:
 def _make_axis(columns: int) -> Line:
     left, right = f"{SECONDS:.0f} s ago", "now"
     space = " " * max(1, columns - len(left) - len(right))
-    return make_line(Styled(f"{' ' * _HEAD_COLUMNS}{left}{space}{right}  task or call, and time", "dim"))
+    return make_line(Styled(f"{' ' * _HEAD_COLUMNS}{left}{space}{right}  task or call, time", "dim"))

@@ -260,7 +260,7 @@ def test_worker_has_a_lane_for_each_slot() -> None:
     assert "▓" in lines[2]
     assert "✗" in lines[2]
     assert lines[3].endswith("▒  render 9.0 s")
-    assert lines[6].endswith("task or call, and time")
+    assert lines[6].endswith("task or call, time")
 
 
 @pytest.mark.parametrize(
