@@ -2,19 +2,21 @@
 
 import { h, setAttribute, setHidden, setText } from "../lib/dom.js";
 import { count, formatBytes, formatSeconds } from "../lib/format.js";
+import { WorkerActions } from "./actions.js";
 import { Lanes } from "./lanes.js";
 import { State } from "./pieces.js";
 
 const MARKS = { ready: "finished", draining: "assigned", short: "paused", absent: "failed" };
 
 export class WorkerRow {
-  constructor(worker, { onPoint, onOpen }) {
+  constructor(app, worker, { onPoint, onOpen }) {
     this.name = h("b");
     this.state = new State();
     this.used = h("span", { class: "soft" });
-    this.health = h("span", { class: "soft" });
+    this.health = h("span", { class: "soft load" });
     this.about = h("span", { class: "soft" });
     this.problem = h("span", { class: "problem", hidden: true });
+    this.actions = new WorkerActions(app);
     this.lanes = new Lanes({ onPoint, onOpen, label: `Slots of ${worker.name}` });
     this.node = h(
       "li",
@@ -27,6 +29,7 @@ export class WorkerRow {
         h("p", {}, this.health),
         h("p", {}, this.about),
         this.problem,
+        this.actions.node,
       ),
       this.lanes.node,
     );
@@ -46,6 +49,7 @@ export class WorkerRow {
       this.about,
       [worker.version, ...worker.tags, worker.knows_time && "shared time"].filter(Boolean).join(" · "),
     );
+    this.actions.update(worker);
     setHidden(this.problem, !worker.problem);
     setText(this.problem, worker.problem);
     const maxCalls = calls.length ? Math.max(worker.slots, 1) : 0;

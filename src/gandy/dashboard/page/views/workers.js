@@ -107,7 +107,7 @@ export class WorkersView {
   }
 
   makeRow(worker) {
-    return new WorkerRow(worker, {
+    return new WorkerRow(this.app, worker, {
       onPoint: (span) => setText(this.readout, span ? describeSpan(span) : HINT),
       onOpen: (span) => {
         location.hash = span.command === undefined ? linkTask(span.job, span.task) : linkCommand(span.command);
