@@ -27,9 +27,8 @@ export class WorkerRow {
         h("p", {}, this.name, this.state.node),
         h("p", {}, this.used),
         h("p", {}, this.health),
-        h("p", {}, this.about),
+        h("p", {}, this.about, this.actions.node),
         this.problem,
-        this.actions.node,
       ),
       this.lanes.node,
     );
@@ -45,10 +44,9 @@ export class WorkerRow {
     );
     setText(this.used, describeUse(worker));
     setText(this.health, describeHealth(worker));
-    setText(
-      this.about,
-      [worker.version, ...worker.tags, worker.knows_time && "shared time"].filter(Boolean).join(" · "),
-    );
+    const about = [worker.version, ...worker.tags, worker.knows_time && "shared time"].filter(Boolean).join(" · ");
+    setText(this.about, about);
+    setAttribute(this.about, "title", about);
     this.actions.update(worker);
     setHidden(this.problem, !worker.problem);
     setText(this.problem, worker.problem);
@@ -72,7 +70,7 @@ function describeUse({ used, slots, waiting, calls }) {
 export function describeHealth({ load, cores, memory_bytes: used, memory_total_bytes: all }) {
   const words = [];
   if (load !== null && load !== undefined)
-    words.push(`load ${load.toFixed(1)}${cores ? ` on ${count(cores, "core")}` : ""}`);
-  if (used) words.push(`${formatBytes(used)}${all ? ` of ${formatBytes(all)}` : ""}`);
+    words.push(`load ${load.toFixed(1)}${cores ? ` / ${count(cores, "core")}` : ""}`);
+  if (used) words.push(`${formatBytes(used)}${all ? ` / ${formatBytes(all)}` : ""}`);
   return words.join(", ");
 }
