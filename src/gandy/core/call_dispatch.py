@@ -63,6 +63,8 @@ class CallDispatcher:
     def send(self, call: Call, peer: Peer, payload: bytes, now: Monotonic) -> None:
         """Send a call to a worker with a free slot."""
         number = self.assign(call, peer)
+        if self._output.meter is not None:
+            call.sent = float(now)
         left = 0 if call.deadline == NEVER else max(1, int((call.deadline - now) * 1000))
         out = peer.out
         if not out:

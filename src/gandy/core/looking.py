@@ -7,7 +7,7 @@ from gandy.core import requests as ask
 from gandy.core.explain import explain_end, explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
 from gandy.core.looking_back import LookingBack
-from gandy.core.merging import merge_status, merge_workers
+from gandy.core.merging import list_versions, merge_status, merge_workers
 from gandy.core.model import Cause, Ending, JobState, TaskState
 from gandy.core.offsets import compute_shared
 from gandy.core.outputs import Outputs
@@ -187,6 +187,7 @@ class Looking:
             foremen=standing.foremen,
             shard=self._foreman.shard,
             foreman=standing.id,
+            versions=list_versions((standing.version, *(worker.info.version for worker in here))),
         )
 
 
@@ -224,6 +225,7 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
 
 
 def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) -> ask.WorkerRow:
+    machine = worker.machine_now
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
@@ -239,4 +241,8 @@ def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) ->
         knows_time=worker.knows_time,
         problem=worker.problem,
         version=worker.info.version,
+        load=None if machine is None else machine.load,
+        cores=None if machine is None else machine.cores or None,
+        memory_bytes=None if machine is None else machine.memory_bytes or None,
+        memory_total_bytes=None if machine is None else machine.memory_total_bytes or None,
     )

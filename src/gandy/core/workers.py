@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.held import HeldAttempts
 from gandy.core.slots import SlotAccount
 from gandy.moments import LONG_AGO, NEVER, Monotonic
@@ -56,6 +57,7 @@ class KnownWorker:
         self.refusals = 0  # in a row, of tasks that it should have had a slot for
         self.ask_again_at = NEVER  # if it refused the last task; until then it gets nothing new
         self.problem = ""  # what it is short of, and so uses fewer slots than it has
+        self.machine: MachineLoad | None = None  # how busy it was when the worker last said so
         self.knows_time = False  # the shared one, and so it can begin tasks at a time
         self.last_heard = Monotonic(0.0)
         self.replaced_at = LONG_AGO  # when a new worker in its folder said first that it is dead
@@ -75,6 +77,11 @@ class KnownWorker:
         """Those of all shards. While other shards use some of them, this one may use fewer."""
         slots = self.slots
         return slots.most + slots.reserved if self.info.shares_slots and not self.problem else slots.total
+
+    @property
+    def machine_now(self) -> MachineLoad | None:
+        """How busy its machine is; None if the worker is away, or does not say."""
+        return self.machine if self.connected else None
 
     @property
     def is_replaced(self) -> bool:

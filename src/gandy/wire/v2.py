@@ -63,6 +63,7 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.OUTPUT: range(0x60, 0x68),
     Extension.BEGUN: range(0x68, 0x70),
     Extension.SHARDS: range(0x70, 0x78),
+    Extension.LOAD: range(0x78, 0x7C),
 }
 
 

@@ -466,6 +466,15 @@ def test_the_status_counts_what_there_is(crew: ServedForeman) -> None:
     assert (status.uptime_seconds, status.workers, status.slots, status.used) == (60.0, 1, 2, 2)
     assert (status.jobs, status.waiting, status.assigned, status.running) == (1, 3, 2, 0)
     assert (status.insecure, status.insecure_doors) == (True, ("plain://y",))
+    assert status.versions == ("1",)
+
+
+def test_status_names_the_versions_of_those_that_are_here(crew: ServedForeman) -> None:
+    crew.worker("a", version="2")
+    link = crew.worker("b", version="3")
+    assert crew.ask(ask.GetStatus()).versions == ("1", "2", "3")
+    crew.foreman.on_cut(link, crew.now)
+    assert crew.ask(ask.GetStatus()).versions == ("1", "2")
 
 
 def test_workers_are_listed_page_by_page(crew: ServedForeman) -> None:
