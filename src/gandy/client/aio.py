@@ -102,6 +102,7 @@ class AsyncClient:
     async def connect(self) -> None:
         """Raises: LinkError, if no foreman can be reached."""
         await self.connection.open()
+        self.function_sets.reopen()
 
     async def close(self) -> None:
         """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""
