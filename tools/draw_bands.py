@@ -50,6 +50,7 @@ BANDS: Final[Mapping[str, Sequence[str]]] = {
             "store",
             "functions",
             "progress",
+            "notebook",
             "journal",
         ),
         *("keys", "interfaces", "files", "processes", "poll_thread", "clocks"),

@@ -49,6 +49,7 @@ class Connection:
         self._is_closed = False
         self.end_of_crew = ""  # why there will be no foreman again; any thread may set it
         self._learner = Learner(reach)
+        self.displays: set[asyncio.Future[None]] = set()  # in a notebook, which are kept up to date
         self.caller = Caller(self.wait_for_link, lambda: self._link, self.get_shared_time, self.explain_missing)
 
     @property
@@ -74,6 +75,8 @@ class Connection:
         self._is_closed = True
         self.caller.close()
         self._learner.stop()
+        for display in self.displays:
+            display.cancel()
         if self._link is not None:
             await self._link.wait_written(SEND_PATIENCE)
         await self._drop_link()
