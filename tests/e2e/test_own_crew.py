@@ -1,6 +1,7 @@
 """A crew that a program starts below itself: it works at once, and nothing is left of it, whatever ends the program."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -231,6 +232,37 @@ def test_nothing_is_left_of_a_crew_whose_program_is_killed(program: list[str]) -
         started.until_gone()
     finally:
         started.stop()
+
+
+def test_nothing_is_left_if_the_processes_of_the_crew_are_killed_too(program: list[str]) -> None:
+    """As `killall -9 python` does. Only the watchdog is left, which is a shell."""
+    started = Started(program)
+    try:
+        pythons = [pid for pid in started.pids if str(started.folder).encode() in read_arguments(pid)]
+        for pid in (started.process.pid, *(pid for pid in pythons if b"gandy.crew.program" in read_arguments(pid))):
+            os.kill(pid, signal.SIGKILL)
+        started.until_gone()
+    finally:
+        started.stop()
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_nothing_is_left_of_a_crew_whose_program_is_killed_while_it_starts(
+    program: list[str], has_folder: bool
+) -> None:
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: bool(list_descendants(process.pid)))
+    until(lambda: b"gandy.crew.program" in read_arguments(list_descendants(process.pid)[0]))
+    child = list_descendants(process.pid)[0]
+    (options,) = [word for word in read_arguments(child).split(b"\0") if word.startswith(b"{")]
+    folder = Path(json.loads(options)["folder"])
+    if has_folder:
+        until(folder.exists)
+    pids = [child, *list_descendants(child)]
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    until_dead(pids)
+    until(lambda: not folder.exists())
 
 
 def test_a_forked_process_that_holds_all_pipes_keeps_no_crew(program: list[str]) -> None:

@@ -30,6 +30,7 @@ from gandy.worker.commands import Commands, load_all
 from gandy.worker.guardian import GUARDIAN_DIED, guard
 from gandy.worker.main import OUTPUT_NAME, explain_shortage, make_about
 from gandy.worker.service import WorkerService
+from gandy.worker.temporary import mark_temporary
 
 LOOK_PERIOD: Final = 0.005  # seconds between two looks for the worker, until it is there
 PROGRAM_PERIOD: Final = 0.2  # seconds between two looks at the program, where the kernel does not report its death
@@ -96,6 +97,7 @@ def _serve(options: CrewOptions, program: int, watched: int | None, report: Repo
 def _make_folder(folder: str) -> None:
     try:
         Path(folder).mkdir(0o700)
+        mark_temporary(Path(folder))  # for the watchdog, if all other processes are killed
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from None
 
