@@ -21,6 +21,7 @@ from gandy.client.link import ClientLink
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
 from gandy.client.repeats import draw_key
+from gandy.client.shown import Shown, find_own_loop, list_client_renderings
 from gandy.client.spec import find_folder, make_submit, split_lines
 from gandy.config import Address, Addresses
 from gandy.core.model import JobState
@@ -63,12 +64,13 @@ from gandy.reach import find_reach
 
 if TYPE_CHECKING:
     from gandy.client.aio_functions import AsyncFunctionFuture, AsyncFunctions
+    from gandy.notebook.display import Renderings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(Shown):
     """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
     on this machine.
 
@@ -84,6 +86,18 @@ class AsyncClient:
         self.connection = Connection(find_reach(address, os.environ, sys.platform))
         self.function_sets = FunctionSets(self.connection)
         self._upload_count = 0
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({str(self.address)!r})"
+
+    def _list_renderings(self) -> "Renderings":
+        return list_client_renderings(self, repr(self))
+
+    def _find_connection(self) -> Connection:
+        return self.connection
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        return find_own_loop()
 
     @property
     def address(self) -> Address:
@@ -102,6 +116,7 @@ class AsyncClient:
     async def connect(self) -> None:
         """Raises: LinkError, if no foreman can be reached."""
         await self.connection.open()
+        self.function_sets.reopen()
 
     async def close(self) -> None:
         """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""

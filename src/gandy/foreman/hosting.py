@@ -65,7 +65,7 @@ class Hosted(NamedTuple):
 
 
 class Hosting:
-    """Implements `foreman.crew_shard.Crew`. `start`, then `run` it as a loop, and `stop` it."""
+    """Implements `foreman.crew_shard.ShardHost`. `start`, then `run` it as a loop, and `stop` it."""
 
     def __init__(
         self,
