@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
+from gandy.client.checks import Duration, to_seconds
 from gandy.client.connection import Connection, check_progress
 from gandy.client.function_sets import FunctionSets
 from gandy.client.output import OutputReader
@@ -50,22 +51,23 @@ class AsyncJob:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id})"
 
-    async def wait(self, timeout: float | None = None) -> JobRow:
+    async def wait(self, timeout: Duration | None = None) -> JobRow:
         """Wait until the job has ended in any way, also if the foreman is away for a while.
 
         If this client runs functions in the job, it adds no more of them: its next function opens another job.
 
-        Raises: JobTimeout, JobNotFound.
+        Raises: JobTimeout, JobNotFound, ConfigError.
         """
+        seconds = to_seconds("timeout", timeout)
         self._function_sets.close_job(self.id)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 async for row in self.watch():
                     if row.state in FINAL_JOB_STATES:
                         break
                 return row
         except TimeoutError:
-            raise JobTimeout(f"job {self.id} did not end within {timeout:g} seconds; it goes on") from None
+            raise JobTimeout(f"job {self.id} did not end within {seconds:g} seconds; it goes on") from None
 
     async def watch(self) -> AsyncGenerator[JobRow, None]:
         """Iterate over the job's row, now and after each change, until it has ended, also if the foreman is away."""

@@ -6,11 +6,12 @@ Any number of threads may use one client.
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, Self, TypeVar
 
 from gandy.client.aio import AsyncClient
 from gandy.client.aio_job import AsyncJob
 from gandy.client.background import BackgroundLoop, Blocking, iterating, paging, returning, waiting
+from gandy.client.checks import Duration, FolderPath, JobReference, Size, refuse_unknown
 from gandy.client.options import FunctionOptions
 from gandy.config import Address, Addresses
 from gandy.ids import JobId
@@ -128,21 +129,23 @@ class Client:
         *,
         name: str = "",
         retries: int = 0,
-        timeout: float | None = None,
-        memory: int | None = None,
+        timeout: Duration | None = None,
+        memory: Size | None = None,
         priority: int = 0,
         slots: int = 1,
         tags: Iterable[str] = (),
         limit: int | None = None,
         fresh: bool = False,
-        cwd: str | None = None,
+        cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        **unknown: Never,
     ) -> "Functions":
         """Run Python functions with these options, unless `@gandy.task` overrides them.
 
-        `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time;
-        `fresh` runs each in a new process. Raises: ConfigError.
+        `timeout` (seconds, "10min") and `memory` (bytes, "2G") are for each attempt; `limit` is how many may run at the
+        same time; `fresh` runs each in a new process. Raises: ConfigError.
         """
+        refuse_unknown("functions", unknown, FunctionOptions._fields)
         options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
         return self._wrapped.function_sets.open(self._loop.get_loop(), options)
 
@@ -159,7 +162,7 @@ class Client:
         *iterables: Iterable[Any],
         chunksize: int = 1,
         ordered: bool = True,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         progress: bool = False,
     ) -> Iterator[T]:
         """Iterate over the return values of a Python function for all items, in order or as they come.
@@ -174,6 +177,6 @@ class Client:
     def _get_default_functions(self) -> "Functions":
         return self._wrapped.function_sets.get_default(self._loop.get_loop())
 
-    def job(self, job: int) -> Job:
+    def job(self, job: JobReference) -> Job:
         """Return a job by its number. A number that does not exist raises JobNotFound when the job is used."""
         return Job(self._loop, self._wrapped.job(job))

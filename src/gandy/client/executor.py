@@ -11,6 +11,7 @@ from typing import Any, Final, Never, ParamSpec, TypeVar
 from weakref import finalize
 
 from gandy.client.blocking import Client
+from gandy.client.checks import Duration, FolderPath, Size, refuse_unknown
 from gandy.client.functions import Functions
 from gandy.client.options import FunctionOptions
 from gandy.config import Addresses
@@ -44,14 +45,14 @@ class Executor(concurrent.futures.Executor):
         max_workers: int | None = None,
         name: str = "",
         retries: int = 0,
-        timeout: float | None = None,
-        memory: int | None = None,
+        timeout: Duration | None = None,
+        memory: Size | None = None,
         priority: int = 0,
         slots: int = 1,
         tags: Iterable[str] = (),
         limit: int | None = None,
         fresh: bool = False,
-        cwd: str | None = None,
+        cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
         **refused: Never,  # so that programs written for pools get advice
     ) -> None:
@@ -83,7 +84,7 @@ class Executor(concurrent.futures.Executor):
             return future
 
     def map(
-        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: Duration | None = None, chunksize: int = 1
     ) -> Iterator[T]:
         """Iterate over the return values of `fn` in order. All items are queued now, `chunksize` to a task."""
         return self._functions.map(fn, *iterables, chunksize=chunksize, timeout=timeout)
@@ -143,4 +144,4 @@ def _check_arguments(foreman: object, max_workers: int | None, limit: int | None
     for name in refused:
         if name in REFUSED:
             raise ConfigError(f"a crew has no {name}: {REFUSED[name]}")
-        raise ConfigError(f"an executor has no option {name}")
+    refuse_unknown("an executor", refused, FunctionOptions._fields)

@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
+from gandy.client.checks import Duration, check_function, to_seconds
 from gandy.client.code import describe_code
 from gandy.client.connection import SEND_PATIENCE, Connection
 from gandy.client.decorator import get_options
@@ -73,6 +74,7 @@ class Functions:
         kwargs: dict[str, Any],
     ) -> C:
         """Like `run`; `make` adds the pickled task to the job and returns a future."""
+        check_function(function)
         task = _check_size(pack_task(function, args, kwargs))
         own_options = get_options(function)
         while True:
@@ -97,7 +99,7 @@ class Functions:
         *iterables: Iterable[Any],
         chunksize: int = 1,
         ordered: bool = True,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         progress: bool = False,
     ) -> Iterator[T]:
         """Iterate over the return values for all items, in order or as they come.
@@ -107,7 +109,8 @@ class Functions:
 
         Raises: TimeoutError, and what the function raises.
         """
-        deadline = None if timeout is None else read_monotonic() + timeout
+        seconds = to_seconds("timeout", timeout)
+        deadline = None if seconds is None else read_monotonic() + seconds
         futures = self.run_chunks(function, *iterables, chunksize=chunksize)
         values = _iterate(futures, deadline) if ordered else _iterate_as_they_come(futures, deadline)
         return _show(values, name_function(function), futures) if progress else values
@@ -132,6 +135,7 @@ class Functions:
         """Like `run_items`; `make` adds a pickled chunk to the job, with its number of items, and returns a future."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
+        check_function(function)
         shared = pack_function(function)
         with self._lock:
             job = self._open_job(name_function(function), get_options(function), shared)
