@@ -17,6 +17,7 @@ from tests.waiting import until, until_async
 
 import gandy
 from gandy.core.model import JobState
+from gandy.errors import ConfigError, JobNotFound, JobTimeout
 
 SLOTS = 2
 
@@ -143,6 +144,77 @@ def test_a_client_waits_for_a_job_of_its_own_calls(client: gandy.Client) -> None
     assert later.job != future.job
 
 
+# One result, by its numbers
+
+
+def double(number: int) -> int:
+    if number < 0:
+        raise ValueError("negative")
+    return 2 * number
+
+
+def test_a_result_is_asked_for_by_its_numbers_while_the_job_is_open(client: gandy.Client, crew: Crew) -> None:
+    futures = [client.run(double, number) for number in (1, -1, 3)]
+    job = futures[0].job
+    assert client.result(job, futures[0].number) == 2  # no other one is waited for, and the job stays open
+    with gandy.Client(f"unix:{crew.home}/foreman.sock") as another:
+        assert another.result(job, futures[2].number, timeout="1min") == 6
+        with pytest.raises(ValueError, match="negative"):
+            another.job(job).result(futures[1].number)
+        with pytest.raises(JobNotFound, match=f"job {job} has no task 9"):
+            another.result(job, 9)
+        with pytest.raises(ConfigError, match="runs commands"):
+            another.result(another.submit("true"))
+        assert another.job(job).status().state is JobState.RUNNING
+    later = client.run(double, 4)
+    assert (later.job, client.result(later.job, later.number)) == (job, 8)
+
+
+def test_a_result_of_a_chunk_is_a_list(client: gandy.Client) -> None:
+    assert list(client.functions(name="chunks").map(double, range(5), chunksize=2)) == [0, 2, 4, 6, 8]
+    job = next(row.job for row in client.jobs() if row.spec.name == "chunks")
+    assert [client.result(job, task) for task in (1, 2, 3)] == [[0, 2], [4, 6], [8]]
+
+
+def test_a_large_result_is_fetched_from_its_worker(client: gandy.Client) -> None:
+    future = client.run(bytes, 3_000_000)
+    assert client.result(future.job, future.number) == bytes(3_000_000)
+
+
+def test_a_result_that_does_not_come_in_time_goes_on(client: gandy.Client, tmp_path: Path) -> None:
+    future = client.run(begin, tmp_path, 1)
+    with pytest.raises(JobTimeout, match=f"task {future.number} of job {future.job} did not end within 0.1 seconds"):
+        client.result(future.job, future.number, timeout=0.1)
+    (tmp_path / "go").touch()
+    assert client.result(future.job, future.number, timeout=PATIENCE) == 1 == future.result(PATIENCE)
+
+
+def test_a_result_of_a_cancelled_task_is_an_error(client: gandy.Client, tmp_path: Path) -> None:
+    future = client.run(begin, tmp_path, 1)
+    until(lambda: list_begun(tmp_path) == {1})
+    client.job(future.job).cancel([future.number])
+    with pytest.raises(CancelledError):
+        client.result(future.job, future.number)
+
+
+# Coroutine functions
+
+
+async def double_later(number: int) -> int:
+    await asyncio.sleep(0)
+    return double(number)
+
+
+def test_coroutine_functions_run_to_their_end(client: gandy.Client, crew: Crew) -> None:
+    assert client.run(double_later, 4).result(PATIENCE) == 8
+    assert list(client.map(double_later, range(5), chunksize=2)) == [0, 2, 4, 6, 8]
+    with pytest.raises(ValueError, match="negative") as caught:
+        client.run(double_later, -1).result(PATIENCE)
+    assert "asyncio" not in str(caught.value.__cause__)
+    with gandy.Executor(f"unix:{crew.home}/foreman.sock") as executor:
+        assert executor.submit(double_later, 3).result(PATIENCE) == 6
+
+
 # With asyncio
 
 
@@ -262,6 +334,14 @@ def test_a_map_that_is_left_cancels_the_rest_with_asyncio(crew: Crew, tmp_path: 
         await values.aclose()
         assert await client.run(pow, 2, 2) == 4
         assert len(list_begun(tmp_path)) < 5_000
+
+    run_quietly(crew, act)
+
+
+def test_a_result_is_asked_for_by_its_numbers_with_asyncio(crew: Crew) -> None:
+    async def act(client: gandy.AsyncClient) -> None:
+        call = client.run(double_later, 3)
+        assert await client.result(await call.find_job(), call.number) == 6 == await call
 
     run_quietly(crew, act)
 

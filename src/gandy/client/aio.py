@@ -290,6 +290,10 @@ class AsyncClient:
         """Return a job by its number. A number that does not exist raises JobNotFound when the job is used."""
         return AsyncJob(self.connection, self.function_sets, to_job("job", job))
 
+    async def result(self, job: JobReference, task: int = 1, timeout: Duration | None = None) -> Any:
+        """Wait for one function task, of this program or another, and return its value. See `AsyncJob.result`."""
+        return await self.job(job).result(task, timeout)
+
     async def jobs(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[JobRow, None]:
         """Iterate over all jobs, or those in some states, the newest first."""
         async for rows in self.job_pages(states):

@@ -170,6 +170,11 @@ class Functions:
             else:
                 job.queue.close()
 
+    def has_task(self, number: JobId, task: int) -> bool:
+        """True if the task is one of these, and there is no result of it yet."""
+        with self._lock:
+            return any(job.number == number and job.queue.find(task) is not None for job in self._jobs)
+
     async def wait_sent(self) -> None:
         for job in self._jobs:
             await job.wait_sent()
