@@ -22,6 +22,7 @@ from gandy.client.link import ClientLink
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
 from gandy.client.repeats import draw_key
+from gandy.client.signatures import typed_async_map, typed_async_run
 from gandy.client.spec import find_folder, make_submit, split_lines
 from gandy.config import Address, Addresses
 from gandy.core.model import JobState
@@ -194,6 +195,7 @@ class AsyncClient:
         options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
         return AsyncFunctions(self.function_sets.open(asyncio.get_running_loop(), options))
 
+    @typed_async_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "AsyncFunctionFuture[T]":
         """Run a Python function on a worker. It is queued now, not when the future is awaited.
 
@@ -201,6 +203,7 @@ class AsyncClient:
         """
         return self._get_default_functions().run(function, *args, **kwargs)
 
+    @typed_async_map
     def map(
         self,
         function: Callable[..., T],

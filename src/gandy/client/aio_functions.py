@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 from gandy.client.functions import Functions
 from gandy.client.open_job import OpenJob
 from gandy.client.results import make_error, open_value
+from gandy.client.signatures import typed_async_map, typed_async_run
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
@@ -97,10 +98,12 @@ class AsyncFunctions:
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
+    @typed_async_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFunctionFuture[T]:
         """Run a function on a worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         return self._functions.queue(AsyncFunctionFuture[T], function, args, kwargs)
 
+    @typed_async_map
     async def map(
         self,
         function: Callable[..., T],

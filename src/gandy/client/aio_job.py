@@ -165,9 +165,8 @@ class AsyncJob:
             async with asyncio.timeout(seconds):
                 return await self._wait_for_result(TaskNumber(task))
         except TimeoutError:
-            raise JobTimeout(
-                f"task {task} of job {self.id} did not end within {seconds:g} seconds; it goes on"
-            ) from None
+            late = f"task {task} of job {self.id} did not end within {seconds:g} seconds"
+            raise JobTimeout(f"{late}; it goes on") from None
 
     async def _wait_for_result(self, task: TaskNumber) -> Any:
         from gandy.client.results import open_row  # slow to import, and many programs run no functions

@@ -13,6 +13,7 @@ from gandy.client.aio_job import AsyncJob
 from gandy.client.background import BackgroundLoop, Blocking, iterating, paging, returning, waiting
 from gandy.client.checks import Duration, FolderPath, JobReference, Size, refuse_unknown
 from gandy.client.options import FunctionOptions
+from gandy.client.signatures import typed_map, typed_run
 from gandy.config import Address, Addresses
 from gandy.ids import JobId
 
@@ -151,6 +152,7 @@ class Client:
         options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
         return self._wrapped.function_sets.open(self._loop.get_loop(), options)
 
+    @typed_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "FunctionFuture[T]":
         """Run a Python function on a worker.
 
@@ -158,6 +160,7 @@ class Client:
         """
         return self._get_default_functions().run(function, *args, **kwargs)
 
+    @typed_map
     def map(
         self,
         function: Callable[..., T],

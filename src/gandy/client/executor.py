@@ -2,12 +2,12 @@
 
 import concurrent.futures
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, Final, Never, ParamSpec, TypeVar
+from typing import Any, Final, Never, ParamSpec, TypeVar, overload
 from weakref import finalize
 
 from gandy.client.blocking import Client
@@ -71,7 +71,11 @@ class Executor(concurrent.futures.Executor):
         self._abandon = finalize(self, self._ending.start_soon)
         self._abandon.atexit = False  # at exit, `Functions` sends the tasks that are left
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    @overload
+    def submit(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+    def submit(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[Any]:
         """Run `fn` on a worker. As in a pool, it is the future that raises NotPicklable.
 
         Raises: ConfigError, RuntimeError after `shutdown`.
@@ -79,7 +83,7 @@ class Executor(concurrent.futures.Executor):
         try:
             return self._functions.run(fn, *args, **kwargs)
         except NotPicklable as error:
-            future: Future[T] = Future()
+            future: Future[Any] = Future()
             future.set_exception(error)
             return future
 

@@ -24,6 +24,7 @@ from gandy.client.decorator import get_options
 from gandy.client.futures import CANCEL_PATIENCE, FunctionFuture, retract
 from gandy.client.open_job import OpenJob
 from gandy.client.options import FunctionOptions, JobOptions
+from gandy.client.signatures import typed_map, typed_run
 from gandy.client.spec import find_folder, make_submit
 from gandy.clocks import read_monotonic
 from gandy.core.model import JobSpec, PythonSpec
@@ -62,6 +63,7 @@ class Functions:
         self._refusal = ""  # why no more tasks are accepted
         _living.add(self)
 
+    @typed_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> FunctionFuture[T]:
         """Run a function on a worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         return self.queue(FunctionFuture[T], function, args, kwargs)
@@ -93,6 +95,7 @@ class Functions:
                 job = self._single_jobs[key] = self._open_job("functions", own_options)
             return job
 
+    @typed_map
     def map(
         self,
         function: Callable[..., T],
