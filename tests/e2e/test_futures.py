@@ -5,7 +5,7 @@ import gc
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, as_completed, wait
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tests.processes import is_alive
 from tests.waiting import until, until_async
 
 import gandy
-from gandy.core.model import JobState
+from gandy.core.model import JobState, TaskState
 from gandy.errors import ConfigError, JobNotFound, JobTimeout
 
 SLOTS = 2
@@ -68,20 +68,63 @@ def test_calls_that_wait_on_their_worker_are_cancelled_and_never_run(client: gan
     until(lambda: sum(future.running() for future in futures) >= SLOTS)
     begun = list_begun(tmp_path)
     assert {number for number, future in enumerate(futures) if future.running()} == begun
-    assert [future.cancel() for future in futures] == [number not in begun for number in range(6)]
-    assert [future.cancelled() for future in futures] == [number not in begun for number in range(6)]
+    waiting = [future for number, future in enumerate(futures) if number not in begun]
+    assert all(future.cancel() and future.cancelled() for future in waiting)
     (tmp_path / "go").touch()
     assert [futures[number].result(PATIENCE) for number in sorted(begun)] == sorted(begun)
     assert client.run(pow, 2, 2).result(PATIENCE) == 4  # whatever was in front of it has run
     assert list_begun(tmp_path) == begun
+    assert not any(futures[number].cancel() for number in begun)  # they have ended
 
 
-def test_what_was_cancelled_with_success_never_runs_and_all_else_does(client: gandy.Client, tmp_path: Path) -> None:
-    futures = [client.run(note, tmp_path, number) for number in range(400)]
-    cancelled = {number for number in range(399, -1, -3) if futures[number].cancel()}
-    kept = set(range(400)) - cancelled
-    assert {futures[number].result(PATIENCE) for number in kept} == kept == list_begun(tmp_path)
-    assert all(futures[number].cancelled() for number in cancelled)
+def test_calls_that_run_are_killed(client: gandy.Client, tmp_path: Path) -> None:
+    futures = [client.run(begin, tmp_path, number) for number in range(SLOTS + 1)]
+    until(lambda: sum(future.running() for future in futures) == SLOTS and len(list_begun(tmp_path)) == SLOTS)
+    killed = [future for future in futures if future.running()]
+    processes = [find_process(tmp_path, number) for number in list_begun(tmp_path)]
+    called: list[object] = []
+    killed[0].add_done_callback(called.append)
+    assert [future.cancel() for future in killed] == [True] * SLOTS
+    assert [future.cancelled() for future in killed] == [True] * SLOTS
+    assert wait(killed, PATIENCE).done == set(as_completed(killed, PATIENCE)) == set(killed)
+    assert called == [killed[0]]
+    with pytest.raises(CancelledError):
+        killed[0].result()
+    until(lambda: not any(map(is_alive, processes)))
+    (tmp_path / "go").touch()  # the slots are free for the last one
+    (left,) = (future for future in futures if not future.cancelled())
+    assert left.result(PATIENCE) in range(SLOTS + 1)
+    states = [client.result(futures[0].job, left.number), *(row.state for row in client.job(futures[0].job).tasks())]
+    assert states.count(TaskState.CANCELLED) == SLOTS
+
+
+def test_a_call_that_has_ended_is_not_cancelled(client: gandy.Client) -> None:
+    futures = [client.run(pow, number, 2) for number in range(200)]
+    cancelled = [future.cancel() for future in futures]
+    for number, (future, is_cancelled) in enumerate(zip(futures, cancelled, strict=True)):
+        assert future.cancelled() == is_cancelled
+        assert is_cancelled or future.result(PATIENCE) == number**2
+
+
+def test_calls_are_cancelled_from_an_event_loop_without_blocking_it(client: gandy.Client, tmp_path: Path) -> None:
+    async def act() -> None:
+        future = client.run(begin, tmp_path, 1)
+        await until_async(lambda: list_begun(tmp_path) == {1})
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(future), 0.01)
+        assert future.cancelled()
+        await until_async(lambda: not is_alive(find_process(tmp_path, 1)))
+
+    asyncio.run(act())
+
+
+def test_what_was_cancelled_with_success_never_runs_and_all_else_does(crew: Crew, tmp_path: Path) -> None:
+    with gandy.Executor(f"unix:{crew.home}/foreman.sock") as executor:
+        futures = [executor.submit(note, tmp_path, number) for number in range(400)]
+        cancelled = {number for number in range(399, -1, -3) if futures[number].cancel()}
+        kept = set(range(400)) - cancelled
+        assert {futures[number].result(PATIENCE) for number in kept} == kept == list_begun(tmp_path)
+        assert all(futures[number].cancelled() for number in cancelled)
 
 
 def test_a_shutdown_cancels_what_has_not_begun_and_only_that(crew: Crew, tmp_path: Path) -> None:
@@ -132,6 +175,7 @@ def test_calls_of_a_job_that_is_cancelled_are_cancelled(client: gandy.Client, tm
     for future in futures:
         with pytest.raises(CancelledError):
             future.result(PATIENCE)
+        assert future.cancelled()
     assert client.run(pow, 2, 3).result(PATIENCE) == 8  # in another job
 
 
@@ -315,6 +359,26 @@ def test_an_exception_comes_through_a_task(crew: Crew) -> None:
         assert isinstance(raised.value.exceptions[0], ValueError)
 
     run_quietly(crew, act)
+
+
+def test_a_block_that_is_cancelled_cancels_its_calls(crew: Crew, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gandy.AsyncClient(f"unix:{crew.home}/foreman.sock") as client:
+            calls = [client.run(begin, tmp_path, number) for number in range(SLOTS)]
+            await until_async(lambda: len(list_begun(tmp_path)) == SLOTS)
+            await asyncio.sleep(PATIENCE)  # awaits none of them
+        assert calls == []
+
+    async def act() -> None:
+        async with asyncio.timeout(PATIENCE):
+            working = asyncio.create_task(work())
+            await until_async(lambda: len(list_begun(tmp_path)) == SLOTS)
+            working.cancel()
+            await asyncio.wait({working})
+            assert working.cancelled()
+            await until_async(lambda: not any(is_alive(find_process(tmp_path, each)) for each in range(SLOTS)))
+
+    asyncio.run(act())
 
 
 def test_a_client_that_is_closed_leaves_no_complaint(crew: Crew, tmp_path: Path) -> None:

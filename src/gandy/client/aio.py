@@ -99,6 +99,8 @@ class AsyncClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+            self.function_sets.abandon()
         await self.close()
 
     async def connect(self) -> None:

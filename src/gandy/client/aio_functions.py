@@ -41,6 +41,9 @@ class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
         self._job.queue.cancel(self.number)
         return True
 
+    def abandon(self) -> None:
+        self.cancel()
+
     # What the job calls
 
     def on_start(self) -> None:

@@ -115,6 +115,8 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self._wrapped.function_sets.abandon()
         self.close()
 
     @property

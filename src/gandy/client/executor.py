@@ -12,7 +12,8 @@ from weakref import finalize
 
 from gandy.client.blocking import Client
 from gandy.client.checks import Duration, FolderPath, Size, refuse_unknown
-from gandy.client.functions import Functions
+from gandy.client.functions import Functions, log_interrupted
+from gandy.client.futures import ExecutorFuture
 from gandy.client.options import FunctionOptions
 from gandy.config import Addresses
 from gandy.errors import ConfigError
@@ -36,6 +37,7 @@ class Executor(concurrent.futures.Executor):
 
     The options apply to every function; `limit` and `max_workers` mean the same. Unlike a pool, a function that kills
     its process does not break it, and a program can end without waiting: the foreman has the tasks, and they go on.
+    Ctrl-C cancels them.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Executor(concurrent.futures.Executor):
         Raises: ConfigError, RuntimeError after `shutdown`.
         """
         try:
-            return self._functions.run(fn, *args, **kwargs)
+            return self._functions.queue(ExecutorFuture[Any], fn, args, kwargs)
         except NotPicklable as error:
             future: Future[Any] = Future()
             future.set_exception(error)
@@ -97,15 +99,21 @@ class Executor(concurrent.futures.Executor):
         """Accept no more functions. Without `cancel_futures`, those that are queued go on, even without `wait`."""
         self._functions.close(cancel=cancel_futures)
         if wait:
-            self._ending.run()
+            try:
+                self._ending.run()
+            except KeyboardInterrupt:
+                log_interrupted(self._functions.abandon())
+                raise
         elif self._abandon.detach():
             self._ending.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After Ctrl-C the user does not want to wait for functions that may take hours.
-        self.shutdown(wait=not isinstance(error, KeyboardInterrupt))
+        is_interrupted = isinstance(error, KeyboardInterrupt)
+        if is_interrupted:
+            log_interrupted(self._functions.abandon())
+        self.shutdown(wait=not is_interrupted)
 
 
 class _Ending:

@@ -7,9 +7,10 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, as_completed, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from threading import Lock
 from typing import Any, Final, ParamSpec, TypeVar
@@ -163,6 +164,12 @@ class Functions:
         if not any(job.is_on_loop for job in jobs):
             wait(answers, CANCEL_PATIENCE)
 
+    def abandon(self) -> int:
+        """Cancel every task that has not ended, and kill those that run. Returns how many."""
+        with self._lock:
+            jobs = list(self._jobs)
+        return sum(job.queue.abandon_all() for job in jobs)
+
     def close_job(self, number: JobId, is_cancelled: bool) -> None:
         """Let a job end with the tasks that it has. The next function opens another."""
         with self._lock:
@@ -239,26 +246,36 @@ def _show(values: Iterator[T], label: str, futures: list[Chunk]) -> Iterator[T]:
 
 def _iterate(futures: list[Chunk], deadline: Monotonic | None) -> Iterator[Any]:
     futures.reverse()
-    try:
+    with _cancelling(futures):
         while futures:
             values = futures[-1].result(_seconds_left(deadline))
             del futures[-1]
             yield from _pop_each(values)
-    finally:
-        retract(futures)
 
 
 def _iterate_as_they_come(futures: list[Chunk], deadline: Monotonic | None) -> Iterator[Any]:
     waiting = set(futures)
     futures.clear()
-    try:
+    with _cancelling(waiting):
         for future in as_completed(waiting, _seconds_left(deadline)):
             waiting.discard(future)
             values = future.result()
             del future
             yield from _pop_each(values)
-    finally:
-        retract(waiting)
+
+
+@contextmanager
+def _cancelling(futures: list[Chunk] | set[Chunk]) -> Iterator[None]:
+    """If the caller stops early, cancel the tasks that are left, unless they have begun. Ctrl-C kills these, too."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for future in futures:
+            future.abandon()
+        raise
+    except BaseException:
+        retract(futures)
+        raise
 
 
 def _pop_each(values: list[Any]) -> Iterator[Any]:
@@ -276,10 +293,24 @@ _living: Final[WeakSet[Functions]] = WeakSet()
 
 
 def _end_all() -> None:
-    """Send all queued tasks at exit, if the program has not closed its client."""
+    """Send all queued tasks at exit, if the program has not closed its client. After Ctrl-C, cancel them."""
     running = [functions for functions in list(_living) if functions.loop.is_running()]
+    if _was_interrupted():
+        log_interrupted(sum(functions.abandon() for functions in running))
     ending = [asyncio.run_coroutine_threadsafe(functions.end(SEND_PATIENCE), functions.loop) for functions in running]
     wait(ending, SEND_PATIENCE + 1)
+
+
+def _was_interrupted() -> bool:
+    """True if Ctrl-C ends this program. In an interactive one, it ended only what the user typed."""
+    error = getattr(sys, "last_type", None)  # what was printed last
+    is_interactive = sys.flags.interactive or hasattr(sys, "ps1")
+    return isinstance(error, type) and issubclass(error, KeyboardInterrupt) and not is_interactive
+
+
+def log_interrupted(count: int) -> None:
+    if count:
+        log.warning("interrupted: %d function tasks that had not ended are cancelled", count)
 
 
 def _forget_all() -> None:
