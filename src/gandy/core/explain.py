@@ -72,6 +72,9 @@ def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> li
     here = [worker for worker in reactor.workers if worker.connected and not worker.draining]
     if not here:
         return ["No worker is connected; start one with 'gandy worker run'."]
+    here = [worker for worker in here if worker.info.takes_tasks]
+    if not here:
+        return ["All connected workers only answer calls; start one with 'gandy worker run', or give theirs jobs=True."]
     missing = set(job.spec.tags)
     able = [worker for worker in here if worker.info.tags >= missing]
     if not able:

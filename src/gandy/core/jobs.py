@@ -78,7 +78,8 @@ class ActiveJob(Struct, eq=False):
     def suits(self, worker: KnownWorker) -> bool:
         """True if its tasks could run on this worker while that holds nothing else."""
         spec, info = self.spec, worker.info
-        return spec.slots <= info.slots and info.tags.issuperset(spec.tags) and self.suits_time(worker)
+        can_hold = info.takes_tasks and spec.slots <= info.slots
+        return can_hold and info.tags.issuperset(spec.tags) and self.suits_time(worker)
 
     def suits_time(self, worker: KnownWorker) -> bool:
         """True unless its tasks begin at a shared time that the worker does not know."""

@@ -41,7 +41,17 @@ Command = ShellLine | Words  # a shell line for `sh -c`, or an argument vector w
 Input = str | bytes  # what a task is about: a line, or the pickled arguments of a function
 
 
-class TaskState(IntEnum):
+class NamedNumber(IntEnum):
+    """Kept and sent as a number, printed as the name that commands print."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+
+class TaskState(NamedNumber):
     """Where a task stands. A task that waits may be held back by its job; then it is shown as paused."""
 
     WAITING = 0
@@ -58,7 +68,7 @@ FINAL_STATES: Final = frozenset({TaskState.FINISHED, TaskState.FAILED, TaskState
 GIVEN_STATES: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 
-class JobState(IntEnum):
+class JobState(NamedNumber):
     """Follows from a job's tasks and from what users asked for."""
 
     WAITING = 0
@@ -73,7 +83,7 @@ class JobState(IntEnum):
 FINAL_JOB_STATES: Final = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
 
 
-class Cause(IntEnum):
+class Cause(NamedNumber):
     """How an attempt ended."""
 
     EXIT = 0  # by itself, with an exit code

@@ -192,6 +192,7 @@ class About(Struct, frozen=True, gc=False, omit_defaults=True):
     # Ids of former workers, which ran in the same folder and died: this one reports what they left there.
     former: Annotated[tuple[Name, ...], Meta(max_length=MAX_FORMER)] = ()
     folder: Path = ""  # where it keeps results until they are acknowledged, for a foreman on the same machine
+    takes_tasks: bool = True  # else all its slots are for calls
 
 
 class Ok(Struct, frozen=True, gc=False):
