@@ -87,6 +87,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.BEGUN: "A worker says which tasks it runs.",
     Extension.SHARDS: "A crew with many foremen: where its shards are, and what each wants of a worker.",
     Extension.LOAD: "A worker says how busy its machine is.",
+    Extension.LINKED: "Jobs that run after others have ended in any way, or follow others task by task.",
 }
 
 

@@ -85,9 +85,10 @@ FOREMAN_OFFERS: Final = (
     | Extension.TIMED
     | Extension.BEGUN
     | Extension.LOAD
+    | Extension.LINKED
 )
 # What a gandy worker offers.
-WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT | Extension.SHARDS
+WORKER_OFFERS: Final = FOREMAN_OFFERS & ~(Extension.CLIENT | Extension.LINKED) | Extension.SHARDS
 
 ReadLimit = Annotated[int, Meta(ge=0, le=MAX_READ_BYTES)]
 

@@ -217,6 +217,7 @@ class Link:
                 reports_begun,
                 Extension.SHARDS in event.extensions,
                 about.version,
+                about.takes_tasks,
             )
         self.is_known = self._is_named = True
         # It reports for former workers, except for those that connected with another key.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 JOB_KEYS: Final = (
     "job name state command tasks waiting assigned running finished failed cancelled held submitted changed "
-    "cwd env retries timeout priority slots tags limit after at problem"
+    "cwd env retries timeout priority slots tags limit after after_any after_each at problem"
 )
 _JOB_KEYS: Final = tuple(JOB_KEYS.split())
 TASK_KEYS: Final = (
@@ -190,6 +190,8 @@ def job_to_fields(row: JobRow, now: Wall) -> list[tuple[str, str]]:
         ("limit", "" if spec.limit is None else f"{format_count(spec.limit)} tasks at the same time"),
         ("tags", ", ".join(spec.tags)),
         ("after", ", ".join(f"job {job}" for job in spec.after)),
+        ("after any end of", ", ".join(f"job {job}" for job in spec.after_any)),
+        ("task by task after", ", ".join(f"job {job}" for job in spec.after_each)),
     ]
 
 

@@ -142,6 +142,14 @@ def test_a_gandy_worker_is_known_by_its_own_id() -> None:
     assert (worker.info.name, worker.info.slots, worker.info.tags) == ("anna", 2, frozenset({"gpu"}))
 
 
+def test_a_worker_for_calls_alone_gets_no_task() -> None:
+    room, about = Room(), msgspec.structs.replace(ABOUT, takes_tasks=False)
+    room.receive(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about))
+    room.sent()
+    room.submit(tasks=3)
+    assert room.sent() == []
+
+
 @pytest.mark.parametrize("hello", [Hello(2, ()), Hello(0, (), Extension.CLIENT)], ids=["a worker", "a client"])
 def test_a_peer_is_known_when_it_has_said_hello(hello: Hello) -> None:
     room = Room()

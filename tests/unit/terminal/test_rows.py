@@ -1,6 +1,7 @@
 """Jobs, tasks and workers as JSON and as words. The keys of the JSON are a promise."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,12 +92,14 @@ def test_the_last_column_gives_way_on_a_narrow_page(
 
 def test_job_as_fields(capsys: pytest.CaptureFixture[str]) -> None:
     spec: dict[str, Any] = {"priority": 5, "retries": 2, "timeout": 300.0, "slots": 2, "limit": 4, "after": (3,)}
+    spec |= {"after_any": (4,), "after_each": (5, 6)}
     draw_fields(rows.job_to_fields(a_row(env={"A": "1"}, **spec), NOW))
-    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    shown = dict(re.split("  +", line, maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert "name" not in shown
     assert shown["tasks"] == "10: 10 waiting"
     assert shown["environment"] == "A"  # its value may be a secret
     assert (shown["timeout"], shown["slots"], shown["after"]) == ("5 min", "2 for each task", "job 3")
+    assert (shown["after any end of"], shown["task by task after"]) == ("job 4", "job 5, job 6")
 
 
 @pytest.mark.parametrize(
