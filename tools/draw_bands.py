@@ -56,7 +56,7 @@ BANDS: Final[Mapping[str, Sequence[str]]] = {
         *("keys", "interfaces", "files", "processes", "poll_thread", "clocks"),
     ),
     "pure": ("core", "talk", "wire", "bounds"),
-    "word": ("limits", "ids", "config", "moments", "errors"),
+    "word": ("limits", "ids", "config", "moments", "amounts", "errors"),
 }
 BAND_NAMES: Final = {"face": "faces", "io": "I/O", "pure": "pure", "word": "words"}
 

@@ -10,7 +10,7 @@ GandyError
 │   ├── JobNotFound
 │   ├── JobMoved                  another foreman is taking over the job; try again
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
-│   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
+│   └── JobTimeout                the job or the task did not end within the timeout of `wait` or `result`; it goes on
 ├── CallError
 │   ├── CallFailed                the command raised
 │   ├── Busy                      no slot is free, and too many calls wait already
@@ -141,7 +141,7 @@ class TaskFailed(JobError):
 
 
 class JobTimeout(JobError):
-    """The job did not end within the timeout of `wait`. It goes on."""
+    """The job or the task did not end within the timeout of `wait` or `result`. It goes on."""
 
     retryable = True
 

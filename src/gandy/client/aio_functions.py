@@ -9,6 +9,7 @@ from gandy.client.functions import Functions
 from gandy.client.open_job import OpenJob
 from gandy.client.results import make_error, open_value
 from gandy.client.shown import Shown, list_future_renderings, render_task
+from gandy.client.signatures import typed_async_map, typed_async_run
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
@@ -57,6 +58,9 @@ class AsyncFunctionFuture(Shown, asyncio.Future[T], Coroutine[Any, Any, T]):
             return False
         self._job.queue.cancel(self.number)
         return True
+
+    def abandon(self) -> None:
+        self.cancel()
 
     # What the job calls
 
@@ -115,10 +119,12 @@ class AsyncFunctions:
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
+    @typed_async_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFunctionFuture[T]:
         """Run a function on a worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         return self._functions.queue(AsyncFunctionFuture[T], function, args, kwargs)
 
+    @typed_async_map
     async def map(
         self,
         function: Callable[..., T],

@@ -6,13 +6,15 @@ Any number of threads may use one client.
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, Self, TypeVar
 
 from gandy.client.aio import AsyncClient
 from gandy.client.aio_job import AsyncJob
 from gandy.client.background import BackgroundLoop, Blocking, iterating, paging, returning, waiting
+from gandy.client.checks import Duration, FolderPath, JobReference, Size, refuse_unknown
 from gandy.client.options import FunctionOptions
 from gandy.client.shown import Shown, list_client_renderings, list_job_renderings
+from gandy.client.signatures import typed_map, typed_run
 from gandy.config import Address, Addresses
 from gandy.ids import JobId
 
@@ -60,6 +62,7 @@ class Job(Shown):
     output = iterating(AsyncJob.output)
     outputs = paging(AsyncJob.output_pages, AsyncJob.outputs)
     results = iterating(AsyncJob.results)
+    result = waiting(AsyncJob.result)
     cancel = waiting(AsyncJob.cancel)
     retry = waiting(AsyncJob.retry)
     hold = waiting(AsyncJob.hold)
@@ -111,6 +114,7 @@ class Client(Shown):
     cast = waiting(AsyncClient.cast)
     stream = iterating(AsyncClient.stream)
     call_all = waiting(AsyncClient.call_all)
+    result = waiting(AsyncClient.result)
     jobs = paging(AsyncClient.job_pages, AsyncClient.jobs)
     forget = waiting(AsyncClient.forget)
     workers = waiting(AsyncClient.workers)
@@ -137,6 +141,8 @@ class Client(Shown):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self._wrapped.function_sets.abandon()
         self.close()
 
     @property
@@ -154,24 +160,27 @@ class Client(Shown):
         *,
         name: str = "",
         retries: int = 0,
-        timeout: float | None = None,
-        memory: int | None = None,
+        timeout: Duration | None = None,
+        memory: Size | None = None,
         priority: int = 0,
         slots: int = 1,
         tags: Iterable[str] = (),
         limit: int | None = None,
         fresh: bool = False,
-        cwd: str | None = None,
+        cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        **unknown: Never,
     ) -> "Functions":
         """Run Python functions with these options, unless `@gandy.task` overrides them.
 
-        `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time;
-        `fresh` runs each in a new process. Raises: ConfigError.
+        `timeout` (seconds, "10min") and `memory` (bytes, "2G") are for each attempt; `limit` is how many may run at the
+        same time; `fresh` runs each in a new process. Raises: ConfigError.
         """
+        refuse_unknown("functions", unknown, FunctionOptions._fields)
         options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
         return self._wrapped.function_sets.open(self._loop.get_loop(), options)
 
+    @typed_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "FunctionFuture[T]":
         """Run a Python function on a worker.
 
@@ -179,13 +188,14 @@ class Client(Shown):
         """
         return self._get_default_functions().run(function, *args, **kwargs)
 
+    @typed_map
     def map(
         self,
         function: Callable[..., T],
         *iterables: Iterable[Any],
         chunksize: int = 1,
         ordered: bool = True,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         progress: bool = False,
     ) -> Iterator[T]:
         """Iterate over the return values of a Python function for all items, in order or as they come.
@@ -200,6 +210,6 @@ class Client(Shown):
     def _get_default_functions(self) -> "Functions":
         return self._wrapped.function_sets.get_default(self._loop.get_loop())
 
-    def job(self, job: int) -> Job:
+    def job(self, job: JobReference) -> Job:
         """Return a job by its number. A number that does not exist raises JobNotFound when the job is used."""
         return Job(self._loop, self._wrapped.job(job))

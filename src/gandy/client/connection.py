@@ -15,6 +15,7 @@ from gandy.client.link import ClientLink, connect
 from gandy.client.repeats import REQUEST_PATIENCE, Patience, is_passing, may_repeat
 from gandy.clocks import read_monotonic
 from gandy.config import Address
+from gandy.core.model import JobSpec
 from gandy.core.requests import Answer, GetTime, Request, Time, WatchCrew, WatchTasks
 from gandy.core.roles import CrewRole
 from gandy.errors import (
@@ -187,6 +188,13 @@ class Connection:
             return answer.shared + (read_monotonic() - asked) / 2
 
         return await self.over_links(ask)
+
+    async def check_offers(self, spec: JobSpec) -> None:
+        """An older foreman would ignore what it does not know. Raises: Rejected, LinkError."""
+        if spec.at is not None and not (await self.wait_for_link()).takes_times:
+            raise self.explain_missing("jobs with a time")
+        if (spec.after_any or spec.after_each) and not (await self.wait_for_link()).takes_links:
+            raise self.explain_missing("jobs that follow others in this way")
 
     def explain_missing(self, what: str) -> Rejected:
         """Make the error for something that the foreman does not offer: to an observer it offers less."""

@@ -47,6 +47,17 @@ class FunctionSets:
         for functions in self._open:
             functions.close_job(job, is_cancelled)
 
+    def has_task(self, job: JobId, task: int) -> bool:
+        """True if this client runs the task and has no result of it yet. The foreman may not have the task either."""
+        return any(functions.has_task(job, task) for functions in self._open)
+
+    def abandon(self) -> None:
+        """Cancel every task that has not ended, and kill those that run: the program was interrupted."""
+        if self._open:
+            from gandy.client.functions import log_interrupted
+
+            log_interrupted(sum(functions.abandon() for functions in self._open))
+
     async def end(self) -> None:
         """Close all function sets. Tasks that were queued go on, but their futures get no results any more."""
         for functions in self._open:

@@ -1,7 +1,8 @@
 """Futures of function tasks for `concurrent.futures`: any thread can wait for the return value or cancel."""
 
-from concurrent.futures import CancelledError, Future, InvalidStateError
-from concurrent.futures._base import CANCELLED, PENDING
+import asyncio
+from concurrent.futures import CancelledError, Future, InvalidStateError, wait
+from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
 from threading import Condition, RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -89,18 +90,18 @@ class FunctionFuture(Shown, Future[T]):
         return self.open_job.id.result()
 
     def cancel(self) -> bool:
-        """Cancel the task, unless it has begun. True if the function never runs. May wait for the answer of a worker.
+        """Cancel the task, and kill it if it runs. False if it has ended before. May wait for the foreman's answer.
 
-        In the client's own thread, where callbacks run, it cannot wait: there, a task that has just begun is killed.
+        It cannot wait in a thread that runs an event loop: there, what a task returns just now is dropped.
         """
-        if self.done() or self.running():
+        if self.done():
             return self.cancelled()
-        if self.open_job.is_on_loop:
-            return self._cancel_at_once()
-        answer = self.open_job.retractor.retract([self.number])
-        with suppress(TimeoutError):
-            answer.result(CANCEL_PATIENCE)
-        return self.cancelled() or (answer.done() and self.number in answer.result())
+        if _runs_loop():
+            self.abandon()
+        else:
+            self.open_job.queue.kill(self.number)
+            wait([self], CANCEL_PATIENCE)
+        return self.cancelled()
 
     def _cancel_at_once(self) -> bool:
         if not super().cancel():
@@ -116,9 +117,9 @@ class FunctionFuture(Shown, Future[T]):
                 self.set_running_or_notify_cancel()
 
     def abandon(self) -> None:
-        """Cancel the task, or kill it if it has begun."""
+        """Cancel the task, or kill it if it has begun, without waiting for an answer."""
         if not self._cancel_at_once() and self.open_job.queue.cancel(self.number):
-            self._settle(None, CancelledError())
+            self._set_cancelled("the task was cancelled")
 
     # What the job calls
 
@@ -130,13 +131,20 @@ class FunctionFuture(Shown, Future[T]):
             self._settle(*open_value(row.result))
         elif row.state is not TaskState.CANCELLED:
             self._settle(None, make_error(row))
-        elif super().cancel():
-            self._start_or_notify()
         else:
-            self._settle(None, CancelledError(f"task {row.task} was cancelled"))
+            self._set_cancelled(f"task {row.task} was cancelled")
 
     def on_failure(self, error: GandyError) -> None:
         self._settle(None, error)
+
+    def _set_cancelled(self, text: str) -> None:
+        with self._condition:
+            if self._state == RUNNING:  # the standard library cancels no future that runs
+                self._state = PENDING
+        if super().cancel():
+            self._start_or_notify()
+        else:  # it began again meanwhile
+            self._settle(None, CancelledError(text))
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
         try:
@@ -146,6 +154,33 @@ class FunctionFuture(Shown, Future[T]):
                 self.set_exception(error)
         except InvalidStateError:  # cancelled just now
             self._start_or_notify()
+
+
+class ExecutorFuture(FunctionFuture[T]):
+    """A future that obeys the laws of a process pool: a function that has begun goes on."""
+
+    def cancel(self) -> bool:
+        """Cancel the task, unless it has begun. True if the function never runs. May wait for the answer of a worker.
+
+        In the client's own thread, where callbacks run, it cannot wait: there, a task that has just begun is killed.
+        """
+        if self.done() or self.running():
+            return self.cancelled()
+        if self.open_job.is_on_loop:
+            return self._cancel_at_once()
+        answer = self.open_job.retractor.retract([self.number])
+        with suppress(TimeoutError):
+            answer.result(CANCEL_PATIENCE)
+        return self.cancelled() or (answer.done() and self.number in answer.result())
+
+
+def _runs_loop() -> bool:
+    """True if this thread runs an event loop, which must not be blocked."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def retract(futures: "list[FunctionFuture[Any]] | set[FunctionFuture[Any]]") -> None:

@@ -75,7 +75,7 @@ class OpenJob:
 
     async def wait_sent(self) -> None:
         """Wait until the foreman has every task and knows that no more will come, or the job is aborted."""
-        sent = asyncio.ensure_future(self._sender.all_sent.wait())
+        sent = asyncio.ensure_future(self._sender.wait_sent())
         either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self.running)}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

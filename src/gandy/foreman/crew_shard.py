@@ -14,6 +14,7 @@ from gandy.foreman.forwarder import Forwarder
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.messenger import Messenger
 from gandy.foreman.shard import CrewRequest
+from gandy.foreman.subscriptions import Token
 from gandy.ids import JobId
 from gandy.reach import Reach
 
@@ -64,6 +65,9 @@ class CrewShard:
 
     async def forward(self, request: ask.Request, shard: int, link: Link, seq: int) -> ask.Answer:
         return await self._forwarder.forward(request, shard, link, seq)
+
+    def unfollow(self, token: Token) -> None:
+        self._forwarder.unfollow(token)
 
     def on_gone(self, link: Link) -> None:
         self._forwarder.on_gone(link)
