@@ -104,7 +104,7 @@ def _make_folder(folder: str) -> None:
 
 async def _run(options: CrewOptions, commands: Commands, program: int, watched: int | None, report: Report) -> int:
     about = make_about(options.slots, (), None, options.reserve)
-    foreman = ForemanProgram(options.folder, None, Policy())
+    foreman = ForemanProgram(options.folder, None, Policy(), is_temporary=not options.is_kept)
     await foreman.start()
     folder = Path(options.folder) / OUTPUT_NAME / about.name
     reach = Reach((options.address,))
