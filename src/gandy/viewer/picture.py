@@ -197,6 +197,8 @@ class Picture:
 
     def tick(self, now: float) -> None:
         """Note how the crew stands, if it is time for that."""
+        if self.series.follow(now):
+            self._changes.is_new = True
         self.rates.note(self.totals, now)
         self._note_pace(now)
         rates, workers = self.rates, list(self.list_workers())
