@@ -17,6 +17,7 @@ from typing import IO, Final
 from gandy.clocks import read_monotonic
 from gandy.crew.options import CrewOptions
 from gandy.errors import ConfigError, CrewFailed
+from gandy.files import write_all
 from gandy.journal import LOCK_NAME, lock_folder
 
 START_SECONDS: Final = 60.0  # for the crew to be ready, on a busy machine with a slow disk
@@ -99,7 +100,7 @@ class Child:
         with self._writing:
             if not self._has_ended:
                 with suppress(OSError):
-                    os.write(self._input, b"\n")
+                    write_all(self._input, b"\n")
 
     def end(self, *, kill: bool = False) -> None:
         """End it, and wait until it is gone."""
