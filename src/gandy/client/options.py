@@ -24,9 +24,7 @@ class JobOptions(NamedTuple):
     held: bool = False
     after: JobReference | Iterable[JobReference] = ()  # jobs that must finish before, without failures
     after_any: JobReference | Iterable[JobReference] = ()  # jobs that must end before, in whatever way
-    after_each: (
-        JobReference | Iterable[JobReference]
-    ) = ()  # jobs to follow task by task
+    after_each: JobReference | Iterable[JobReference] = ()  # jobs to follow task by task
     at: float | None = None  # the shared time at which tasks begin, on workers that know it
 
 
