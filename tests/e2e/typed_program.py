@@ -25,6 +25,36 @@ async def fetch(name: str) -> bytes:
     return name.encode()
 
 
+@gandy.task(retries=3, retry_on=(OSError, ValueError), timeout="5min")
+def measure(number: int) -> str:
+    return str(number)
+
+
+@gandy.task
+async def look_up(name: str) -> bytes:
+    return name.encode()
+
+
+def use_tasks(client: gandy.Client) -> None:
+    print(measure(3).upper(), measure.__name__)
+    measure.run(3).result().upper()
+    measure.delay(number=3).result().upper()
+    print([value.upper() for value in measure.map(range(3), chunksize=2)])
+    look_up.run("a").result().decode()
+    print([value.decode() for value in look_up.map(["a"])])
+    client.run(measure, 3).result().upper()
+    client.run(look_up, "a").result().decode()
+    print([value.upper() for value in client.map(measure, range(3))])
+    measure("x")  # wrong
+    measure.run("x")  # wrong
+    measure.delay()  # wrong
+    client.map(measure, ["x"])  # wrong
+    measure.map(range(3), chunk=2)  # wrong
+    look_up.run(3)  # wrong
+    client.run(measure, "x")  # wrong
+    client.functions(retries=3, retry_on="OSError")  # wrong
+
+
 def run(client: gandy.Client) -> None:
     number: Future[float] = client.run(scale, 1.5, by=3)
     fetched: bytes = client.run(fetch, "a").result()

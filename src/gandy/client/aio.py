@@ -60,6 +60,7 @@ from gandy.core.requests import (
     WorkerRow,
 )
 from gandy.core.rows import JobRow
+from gandy.functions.decorated import ExceptionKinds
 from gandy.ids import JobId
 from gandy.limits import MAX_FORGOTTEN
 from gandy.reach import find_reach
@@ -217,17 +218,22 @@ class AsyncClient(Shown):
         fresh: bool = False,
         cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        retry_on: ExceptionKinds | None = None,
         **unknown: Never,
     ) -> "AsyncFunctions":
         """Run Python functions with these options, unless `@gandy.task` overrides them.
 
         `timeout` (seconds, "10min") and `memory` (bytes, "2G") are for each attempt; `limit` is how many may run at the
-        same time; `fresh` runs each in a new process. Raises: ConfigError.
+        same time; `fresh` runs each in a new process; with `retry_on`, only these exceptions lead to another attempt.
+
+        Raises: ConfigError.
         """
         refuse_unknown("functions", unknown, FunctionOptions._fields)
         from gandy.client.aio_functions import AsyncFunctions
 
-        options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
+        options = FunctionOptions(
+            name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env, retry_on
+        )
         return AsyncFunctions(self.function_sets.open(asyncio.get_running_loop(), options))
 
     @typed_async_run

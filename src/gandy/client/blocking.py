@@ -8,6 +8,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, Self, TypeVar
 
+from gandy.client import current
 from gandy.client.aio import AsyncClient
 from gandy.client.aio_job import AsyncJob
 from gandy.client.background import BackgroundLoop, Blocking, iterating, paging, returning, waiting
@@ -16,6 +17,7 @@ from gandy.client.options import FunctionOptions
 from gandy.client.shown import Shown, list_client_renderings, list_job_renderings
 from gandy.client.signatures import typed_map, typed_run
 from gandy.config import Address, Addresses
+from gandy.functions.decorated import ExceptionKinds
 from gandy.ids import JobId
 
 if TYPE_CHECKING:
@@ -133,6 +135,7 @@ class Client(Shown):
     def __enter__(self) -> Self:
         try:
             self.connect()
+            current.enter(self)
         except BaseException:
             self.close()
             raise
@@ -152,6 +155,7 @@ class Client(Shown):
 
     def close(self) -> None:
         """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""
+        current.leave(self)
         self._loop.run(self._wrapped.close())
         self._loop.close()
 
@@ -169,15 +173,20 @@ class Client(Shown):
         fresh: bool = False,
         cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        retry_on: ExceptionKinds | None = None,
         **unknown: Never,
     ) -> "Functions":
         """Run Python functions with these options, unless `@gandy.task` overrides them.
 
         `timeout` (seconds, "10min") and `memory` (bytes, "2G") are for each attempt; `limit` is how many may run at the
-        same time; `fresh` runs each in a new process. Raises: ConfigError.
+        same time; `fresh` runs each in a new process; with `retry_on`, only these exceptions lead to another attempt.
+
+        Raises: ConfigError.
         """
         refuse_unknown("functions", unknown, FunctionOptions._fields)
-        options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
+        options = FunctionOptions(
+            name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env, retry_on
+        )
         return self._wrapped.function_sets.open(self._loop.get_loop(), options)
 
     @typed_run

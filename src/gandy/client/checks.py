@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from gandy.amounts import parse_bytes, parse_seconds
 from gandy.errors import ConfigError
+from gandy.functions.decorated import ExceptionKinds
 from gandy.ids import JobId
 
 
@@ -133,6 +134,14 @@ def check_function(function: object) -> None:
         raise ConfigError(
             f"{_show(function)} is not a function; write the function and its arguments apart, as in run(abs, -1)"
         )
+
+
+def check_kinds(name: str, kinds: ExceptionKinds | None) -> ExceptionKinds | None:
+    """Check exception classes. Raises: ConfigError."""
+    several: tuple[object, ...] = kinds if isinstance(kinds, tuple) else (kinds,)
+    if kinds is not None and not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in several):
+        raise ConfigError(f"{name} is {_show(kinds)}; write exception classes, such as (OSError, TimeoutError)")
+    return kinds
 
 
 def refuse_unknown(where: str, options: Mapping[str, object], known: Iterable[str]) -> None:

@@ -18,6 +18,7 @@ from gandy.client.options import FunctionOptions
 from gandy.config import Addresses
 from gandy.errors import ConfigError
 from gandy.functions import NotPicklable
+from gandy.functions.decorated import ExceptionKinds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,12 +57,15 @@ class Executor(concurrent.futures.Executor):
         fresh: bool = False,
         cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        retry_on: ExceptionKinds | None = None,
         **refused: Never,  # so that programs written for pools get advice
     ) -> None:
         """Raises: LinkError, if no foreman can be reached; ConfigError, ValueError, TypeError."""
         _check_arguments(foreman, max_workers, limit, refused)
         limit = limit if max_workers is None else max_workers
-        options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
+        options = FunctionOptions(
+            name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env, retry_on
+        )
         client = Client(foreman)
         try:
             client.connect()  # otherwise, without a foreman, tasks would wait for ever

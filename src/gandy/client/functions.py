@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from gandy.client.checks import Duration, check_function, to_seconds
+from gandy.client.checks import Duration, check_function, check_kinds, to_seconds
 from gandy.client.code import describe_code
 from gandy.client.connection import SEND_PATIENCE, Connection
 from gandy.client.decorator import get_options
@@ -29,8 +29,9 @@ from gandy.client.signatures import typed_map, typed_run
 from gandy.client.spec import find_folder, make_submit
 from gandy.clocks import read_monotonic
 from gandy.core.model import JobSpec, PythonSpec
-from gandy.errors import TaskTooLarge
+from gandy.errors import ConfigError, TaskTooLarge
 from gandy.functions import pack_function, pack_items, pack_task
+from gandy.functions.decorated import Retrying
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import name_function
 from gandy.ids import JobId
@@ -78,8 +79,8 @@ class Functions:
     ) -> C:
         """Like `run`; `make` adds the pickled task to the job and returns a future."""
         check_function(function)
-        task = _check_size(pack_task(function, args, kwargs))
         own_options = get_options(function)
+        task = _check_size(pack_task(self._limit_retries(function, own_options), args, kwargs))
         while True:
             job = self._get_single_job(own_options)
             try:
@@ -87,6 +88,11 @@ class Functions:
             except (RuntimeError, CancelledError):
                 if job.queue.takes_tasks:  # otherwise the job was closed just now: try with the next one
                     raise
+
+    def _limit_retries(self, function: Callable[..., Any], own_options: dict[str, Any]) -> Callable[..., Any]:
+        """Wrap the function if only some exceptions lead to another attempt. Raises: ConfigError."""
+        kinds = check_kinds("retry_on", own_options.get("retry_on", self._options.retry_on))
+        return function if kinds is None else Retrying(function, kinds)
 
     def _get_single_job(self, own_options: dict[str, Any]) -> OpenJob:
         key = repr(sorted(own_options.items())) if own_options else ""
@@ -140,7 +146,7 @@ class Functions:
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         check_function(function)
-        shared = pack_function(function)
+        shared = pack_function(self._limit_retries(function, get_options(function)))
         with self._lock:
             job = self._open_job(name_function(function), get_options(function), shared)
         left = iter(items)
@@ -227,6 +233,8 @@ def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
     """Raises: ConfigError."""
     given = options._replace(cwd=find_folder(options.cwd), env={**describe_code(), **(options.env or {})})._asdict()
     python = PythonSpec(shared=shared, fresh=bool(given.pop("fresh")))
+    if given.pop("retry_on") is not None and not options.retries:
+        raise ConfigError("retry_on says what leads to another attempt, and there is none: write retries=3, too")
     spec = make_submit(("python", label), JobOptions(**given)).spec
     return replace(spec, tasks=0, has_lines=True, is_open=True, python=python, tags=(*spec.tags, PYTHON_TAG))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gandy.client.checks import Duration, FolderPath, JobReference, Size
+from gandy.functions.decorated import ExceptionKinds
 
 
 class JobOptions(NamedTuple):
@@ -42,6 +43,7 @@ class FunctionOptions(NamedTuple):
     fresh: bool = False  # a new process for each task
     cwd: FolderPath | None = None  # the current folder, if left out
     env: Mapping[str, str] | None = None
+    retry_on: ExceptionKinds | None = None  # only these exceptions lead to another attempt
 
 
 class CallOptions(NamedTuple):

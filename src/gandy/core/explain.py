@@ -26,6 +26,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.WORKER_STOPPED: "its worker was stopped",
     Cause.RETURNED: "given back before it began",
     Cause.RAISED: "raised an exception",
+    Cause.NOT_RETRIED: "raised an exception that is not retried",
     Cause.MEMORY: "used too much memory and was killed",
 }
 

@@ -96,6 +96,7 @@ class Cause(NamedNumber):
     RETURNED = 7  # its worker gave it back before it began
     RAISED = 8  # a Python function raised an exception
     MEMORY = 9  # it used more than it may
+    NOT_RETRIED = 10  # a Python function raised an exception after which its task is not tried again
 
 
 class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -173,6 +174,11 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     result_bytes: Count = 0  # of a result that is too large to travel along: its worker keeps it, with the output
     out_bytes: OutputBytes = 0  # of standard output that its worker keeps, or MISSING; 0 if the foreman ended it
     err_bytes: OutputBytes = 0
+
+    @property
+    def has_raised(self) -> bool:
+        """True if a Python function raised an exception."""
+        return self.cause in (Cause.RAISED, Cause.NOT_RETRIED)
 
     @property
     def is_success(self) -> bool:

@@ -120,7 +120,8 @@ class JobProgress:
             return TaskState.WAITING, now
         is_crash = ending.cause is Cause.WORKER_LOST
         failures, crashes = job.tasks.strikes.strike(attempt.task, is_crash)
-        if failures > job.spec.retries or (crashes >= self._policy.crash_limit and blame is Blame.ALONE):
+        is_final = failures > job.spec.retries or ending.cause is Cause.NOT_RETRIED
+        if is_final or (crashes >= self._policy.crash_limit and blame is Blame.ALONE):
             return TaskState.FAILED, NEVER
         pause = 0.0 if is_crash else min(LONGEST_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
         return TaskState.WAITING, now + pause
