@@ -126,19 +126,12 @@ def test_few_open_files_keep_no_program_out(crew: Crew, tmp_path: Path) -> None:
     """More peers that show no token than it may open files: the oldest of them are cut."""
     file = tmp_path / "token"
     file.write_text("x" * 24)
-    words = [
-        "sh",
-        "-c",
-        'ulimit -n 64; exec "$0" "$@"',
-        GANDY,
-        "dashboard",
-        "--listen",
-        "127.0.0.1:0",
-        "--token-file",
-        file,
-    ]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with crew.running("up", "--slots", "1"), subprocess.Popen(words, env=crew.environment, **streams) as process:
+    command = [GANDY, "dashboard", "--listen", "127.0.0.1:0", "--token-file", str(file)]
+    words = ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', *command]
+    with (
+        crew.running("up", "--slots", "1"),
+        subprocess.Popen(words, env=crew.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+    ):
         url = read_address(process)
         with ExitStack() as idle:
             for _ in range(100):

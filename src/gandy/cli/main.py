@@ -41,7 +41,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "gandy.cli.run:run", "Run a Python function on a worker that has it, and print the job's number."
     ),
     "status": LazyCommand("gandy.cli.status:status", "Show the state of the foreman and its crew."),
-    "store": LazyCommand("gandy.cli.store:store", "Copy the jobs of one store to another."),
+    "store": LazyCommand("gandy.cli.store:store", "Copy the jobs and the history of one store to another."),
     "submit": LazyCommand(
         "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."
     ),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import click
 from click.core import ParameterSource
 
+from gandy.amounts import parse_bytes, parse_seconds
 from gandy.config import SOCKET_NAME, find_home
 from gandy.errors import ConfigError
 from gandy.limits import MAX_SLOTS
 from gandy.moments import Shared
-from gandy.terminal.people import parse_bytes, parse_seconds
 from gandy.terminal.times import WrittenTime
 
 if TYPE_CHECKING:
