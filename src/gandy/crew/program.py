@@ -20,6 +20,7 @@ from gandy.client.aio import AsyncClient
 from gandy.core.policy import Policy
 from gandy.crew.options import CrewOptions
 from gandy.errors import ConfigError, GandyError
+from gandy.files import write_all
 from gandy.foreman.main import ForemanProgram, stop_on_signals
 from gandy.net import loop
 from gandy.net.logs import begin_log
@@ -59,7 +60,7 @@ def _take_output() -> Report:
     os.dup2(2, 1)
 
     def report(words: dict[str, str]) -> None:
-        os.write(output, json.dumps(words).encode() + b"\n")
+        write_all(output, json.dumps(words).encode() + b"\n")
 
     return report
 
