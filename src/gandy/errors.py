@@ -5,11 +5,12 @@ GandyError
 │   └── TaskTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
 │   └── NothingListens            no program listens at any address of the foreman: it does not run
+├── CrewFailed                    the crew that this program started did not come up, has died, or was closed
 ├── JobError
 │   ├── JobNotFound
 │   ├── JobMoved                  another foreman is taking over the job; try again
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
-│   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
+│   └── JobTimeout                the job or the task did not end within the timeout of `wait` or `result`; it goes on
 ├── CallError
 │   ├── CallFailed                the command raised
 │   ├── Busy                      no slot is free, and too many calls wait already
@@ -105,6 +106,10 @@ class NothingListens(LinkError):
         self.hint = hint
 
 
+class CrewFailed(GandyError):
+    """The crew that this program started did not come up, has died, or was closed."""
+
+
 class Rejected(GandyError):
     """The foreman understood, and refuses. Asking again will not help."""
 
@@ -136,7 +141,7 @@ class TaskFailed(JobError):
 
 
 class JobTimeout(JobError):
-    """The job did not end within the timeout of `wait`. It goes on."""
+    """The job or the task did not end within the timeout of `wait` or `result`. It goes on."""
 
     retryable = True
 

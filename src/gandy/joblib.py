@@ -135,7 +135,12 @@ class _Crew:
     """The client and the function set of one `Parallel` call or `with Parallel(...)` block. Raises: LinkError."""
 
     def __init__(self, foreman: Addresses | None, options: dict[str, Any]) -> None:
-        self._client = Client(foreman).__enter__()
+        self._client = Client(foreman)
+        try:
+            self._client.connect()  # not `__enter__`: methods of decorated functions must not use this client
+        except BaseException:
+            self._client.close()
+            raise
         self._functions = self._client.functions(**options)
         # joblib's callbacks fetch the next items and pickle them, which must not block the client's loop.
         self._callback_thread = ThreadPoolExecutor(1, "gandy-joblib")

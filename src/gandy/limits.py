@@ -14,6 +14,15 @@ MAX_AHEAD: Final = 1_000
 # Characters of the text in which a worker reports what it is short of: a line for users.
 MAX_PROBLEM: Final = 500
 
+# Load of a machine: processes that run or wait to run. No kernel has room for so many.
+MAX_LOAD: Final = 1e7
+
+# Cores of a machine, with room for those of the next decades.
+MAX_CORES: Final = 1 << 20
+
+# Versions of gandy that one answer names: a crew that is changed machine by machine has two.
+MAX_VERSIONS: Final = 20
+
 # Links whose TLS handshake is not done, and as many that want to join. Each takes up to 50 KB, most of it in OpenSSL.
 MAX_STRANGERS: Final = 500
 
@@ -254,6 +263,9 @@ MAX_GLANCES: Final = 1_000
 # Of those that viewers saw running, none is left out; an update has as many as it has jobs.
 MAX_SPANS: Final = 200
 
+# Calls that one update shows as they begin, and as they end, besides those that viewers saw running.
+MAX_CALL_SPANS: Final = 100
+
 # Characters of a job's title: a column of a table.
 MAX_TITLE: Final = 80
 
@@ -361,3 +373,23 @@ MAX_ENCODED_NAMES: Final = 10_000
 
 # Messages or news of an ensemble that a command has not printed yet. Beyond that, the ensemble's thread waits.
 MAX_UNPRINTED: Final = 1_000
+
+# Traces
+
+# Jobs that wait to be sent to a collector, a hundred bytes each; the others wait in the store.
+MAX_WAITING_TRACES: Final = 100_000
+
+# Jobs that were sent last, which a restarted exporter knows by number: those of some minutes of a busy crew.
+MAX_SENT_JOBS: Final = 5_000
+
+# Tasks of one job that are sent, and as many that failed, unless the user says otherwise: backends refuse, or cannot
+# show, traces of more than some megabytes.
+MAX_TRACED_TASKS: Final = 10_000
+
+# Spans in one request to a collector, as in OpenTelemetry's own exporters: about half a megabyte.
+MAX_SPAN_BATCH: Final = 512
+
+# Characters of a text in a span, and of a command; tags of a job. Many backends cut or refuse longer ones.
+MAX_TRACED_TEXT: Final = 500
+MAX_TRACED_COMMAND: Final = 4_000
+MAX_TRACED_TAGS: Final = 20

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.e2e.crew import PATIENCE
@@ -17,6 +17,7 @@ from tests.processes import is_alive
 from tests.waiting import until, until_async
 
 import gandy
+from gandy.core.model import JobState
 from gandy.errors import CallFailed, CallTimeout, LinkError, UnknownCommand
 from gandy.functions import NotPicklable, RemoteTraceback
 from gandy.limits import MAX_PIECE_BYTES
@@ -556,6 +557,47 @@ def test_commands_come_and_go_while_the_worker_runs(tmp_path: Path, is_program: 
                 program.terminate()
                 _, said = program.communicate(timeout=PATIENCE)
                 assert (program.returncode, b"Traceback" in said) == (0, False)
+
+
+SERVICE: Final = """
+import os, threading
+import gandy
+worker = gandy.Worker(name="adder", slots=2)
+together = threading.Barrier(2)
+
+@worker.command
+def meet() -> int:
+    return together.wait()
+
+@worker.command(isolate=True)
+def alone() -> int:
+    return os.getpid()
+
+worker.run()
+"""
+
+
+def test_program_with_commands_takes_no_jobs(tmp_path: Path) -> None:
+    with a_kitchen(tmp_path) as kitchen, gandy.Client(kitchen.address) as client:
+        program = kitchen.start_program(SERVICE)
+        kitchen.until_offered("meet", "adder")
+        try:
+            jobs = [client.submit("true", tasks=50), client.submit("true")]
+            function = client.run(pow, 2, 3)
+            with ThreadPoolExecutor(2) as pool:  # both slots answer calls
+                assert sorted(pool.map(lambda _: client.call("meet", timeout=SOON), range(2))) == [0, 1]
+            assert client.call("alone", timeout=SOON) != program.pid
+            assert ["only answer calls" in " ".join(job.explain()) for job in jobs] == [True, True]
+            assert [job.status().counts.waiting for job in jobs] == [50, 1]
+            kitchen.hire("w2")
+            assert [job.wait(SOON).state for job in jobs] == [JobState.FINISHED] * 2
+            assert function.result(SOON) == 8
+            assert {task.worker for task in jobs[0].tasks()} == {next(iter(jobs[1].tasks())).worker}
+            client.stop_worker("adder")
+        finally:
+            program.terminate()
+            _, said = program.communicate(timeout=PATIENCE)
+        assert (program.returncode, b"Traceback" in said) == (0, False)
 
 
 # Clients that end

@@ -17,7 +17,7 @@ import threading
 import time
 import unittest
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import ExitStack
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -31,7 +31,7 @@ import pytest
 from tests.e2e.crew import PATIENCE, Crew
 
 import gandy
-from gandy.client.futures import FunctionFuture
+from gandy.client.futures import ExecutorFuture, FunctionFuture
 from gandy.errors import ConfigError, LinkError, TaskFailed
 from gandy.functions import NotPicklable, RemoteTraceback
 
@@ -204,7 +204,7 @@ class _NoJob:
         self.is_on_loop = True  # so that `cancel` sends no request
 
 
-class _Future(FunctionFuture[Any]):
+class _Future(ExecutorFuture[Any]):
     def __init__(self) -> None:
         super().__init__(_NoJob(), b"")  # type: ignore[arg-type]
 
@@ -377,7 +377,9 @@ def test_executor_outlives_a_job_that_a_user_cancels(pipe: Path) -> None:
         assert isinstance(future, FunctionFuture)
         _await_start(future)
         client.job(future.job).cancel()
-        assert future.exception(PATIENCE) is not None
+        with pytest.raises(CancelledError):
+            future.result(PATIENCE)
+        assert future.cancelled()
         assert executor.submit(abs, -1).result(PATIENCE) == 1
 
 
@@ -454,19 +456,47 @@ INTERRUPTED: Final = """
 import sys, time
 from pathlib import Path
 import gandy
-with gandy.Executor(name=sys.argv[2]) as executor:
-    future = executor.submit(Path.read_text, Path(sys.argv[1]))
-    while not future.running():
+
+def read(path, number):
+    Path(path, str(number)).touch()
+    time.sleep(3_600)
+
+where, folder = sys.argv[1:]
+
+def go(run):
+    futures = [run(read, folder, number) for number in range(6)]
+    while sum(future.running() for future in futures) < 4:
         time.sleep(0.01)
     print("waiting", flush=True)
-    if sys.argv[2] == "result":
-        future.result()
+    return futures
+
+if where == "client":
+    with gandy.Client() as client:
+        go(client.functions(name=where).run)[0].result()
+elif where == "open client":
+    client = gandy.Client()
+    go(client.functions(name=where).run)[0].result()
+elif where == "map":
+    client = gandy.Client()
+    try:
+        values = client.functions(name=where).map(read, [folder] * 6, range(6))
+        while len(list(Path(folder).iterdir())) < 4:
+            time.sleep(0.01)
+        print("waiting", flush=True)
+        list(values)
+    finally:
+        client.close()
+else:
+    with gandy.Executor(name=where) as executor:
+        futures = go(executor.submit)
+        if where == "result":
+            futures[0].result()
 """
 
 
-@pytest.mark.parametrize("where", ["result", "shutdown"])
-def test_interrupted_program_ends_and_its_calls_go_on(crew: Crew, pipe: Path, where: str) -> None:
-    with _start(crew, INTERRUPTED, str(pipe), where) as program:
+@pytest.mark.parametrize("where", ["result", "shutdown", "client", "open client", "map"])
+def test_interrupted_program_ends_and_cancels_its_calls(crew: Crew, tmp_path: Path, where: str) -> None:
+    with _start(crew, INTERRUPTED, where, str(tmp_path)) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "waiting\n"
         _await_sleep(program.pid)
@@ -474,9 +504,11 @@ def test_interrupted_program_ends_and_its_calls_go_on(crew: Crew, pipe: Path, wh
         _, errors = program.communicate(timeout=PATIENCE)
     assert program.returncode == -signal.SIGINT
     assert errors.count("Traceback") == 1
-    assert errors.endswith("\nKeyboardInterrupt\n")
-    pipe.write_text("done")
-    assert _wait_job(where) == ["done"]
+    assert ("6 function tasks that had not ended are cancelled" in errors) == (where != "map")
+    with gandy.Client() as client:
+        (job,) = [row.job for row in client.jobs() if row.spec.name == where]
+        row = client.job(job).wait(PATIENCE)
+        assert (row.counts.cancelled, row.counts.total) == (6, 6)
 
 
 FORKED: Final = """

@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, as_completed
+from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
@@ -160,7 +160,8 @@ def test_error_in_a_map_comes_at_its_place(client: gandy.Client) -> None:
 
 
 def test_dead_process_fails_its_task_only(client: gandy.Client) -> None:
-    dead, alive = client.run(os._exit, 3), client.run(abs, -1)
+    dead: Future[None] = client.run(os._exit, 3)
+    alive = client.run(abs, -1)
     with pytest.raises(TaskFailed):
         dead.result(PATIENCE)
     assert alive.result(PATIENCE) == 1
@@ -250,7 +251,7 @@ def test_what_a_function_prints_is_the_output_of_its_task(client: gandy.Client, 
 
 def test_results_can_be_had_later_from_another_process(client: gandy.Client, crew: Crew) -> None:
     with gandy.Client(f"unix:{crew.home}/foreman.sock") as other:
-        list(other.functions(name="later").map(operator.neg, [1, None, 3][::2], chunksize=1))
+        list(other.functions(name="later").map(operator.neg, [1, 3], chunksize=1))
         other.functions(name="nothing").run(print).result(PATIENCE)
     (later,) = [row.job for row in client.jobs() if row.spec.name == "later"]
     (nothing,) = [row.job for row in client.jobs() if row.spec.name == "nothing"]
@@ -287,9 +288,110 @@ def test_task_knows_its_options_in_an_executor(crew: Crew, tmp_path: Path) -> No
         assert executor.submit(abs, -1).result(PATIENCE) == 1
 
 
+@gandy.task(name="verbs")
+def triple(number: int) -> int:
+    return 3 * number
+
+
+@gandy.task
+async def triple_later(number: int) -> int:
+    await asyncio.sleep(0)
+    return triple(number)
+
+
+def test_decorated_function_lets_a_crew_run_it(client: gandy.Client) -> None:
+    assert triple.run(2).result(PATIENCE) == triple.delay(number=2).result(PATIENCE) == triple(2) == 6
+    assert list(triple.map(range(4), chunksize=2)) == [0, 3, 6, 9]
+    assert triple_later.run(5).result(PATIENCE) == client.run(triple_later, 5).result(PATIENCE) == 15
+    assert "verbs" in {row.spec.name for row in client.jobs()}  # with its options
+
+
+OF_ITS_OWN: Final = """
+import gandy
+
+@gandy.task
+def countdown(number):
+    return number and countdown(number - 1)
+
+@gandy.task(fresh=True)
+def list_modules():
+    import sys
+    return [name for name in ("asyncio", "gandy.client") if name in sys.modules]
+
+print(countdown.run(3).result(), list(countdown.map(range(3))), list_modules.delay().result())
+"""
+
+
+def test_decorated_function_finds_the_foreman_of_its_program(crew: Crew, tmp_path: Path) -> None:
+    """It is sent as code, and a process that runs it need not import the client."""
+    (tmp_path / "own.py").write_text(OF_ITS_OWN)
+    done = subprocess.run([sys.executable, tmp_path / "own.py"], env=crew.environment, capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr) == (b"0 [0, 0, 0] []\n", b"")
+
+
+def test_decorated_function_does_not_guess_between_crews(client: gandy.Client, tmp_path: Path) -> None:
+    other = Crew(tmp_path)
+    with other.running("up", "--slots", "1"), gandy.Client(f"unix:{tmp_path}/foreman.sock") as second:
+        with pytest.raises(ConfigError, match="clients of several foremen are open"):
+            triple.run(1)
+        assert second.run(triple, 1).result(PATIENCE) == 3
+    assert triple.run(1).result(PATIENCE) == 3
+
+
+@gandy.task(retries=2, retry_on=(KeyError, OSError))
+def fail_with(kind: str, folder: Path) -> None:
+    """Count the attempts, and fail."""
+    (folder / f"{kind}.{len(list(folder.glob(kind + '.*')))}").touch()
+    if kind == "exit":
+        os._exit(3)
+    raise {"key": KeyError, "pipe": BrokenPipeError, "value": ValueError}[kind](kind)
+
+
+async def fail_later(kind: str, folder: Path) -> None:
+    fail_with(kind, folder)
+
+
+@pytest.mark.parametrize(("kind", "attempts"), [("key", 3), ("pipe", 3), ("value", 1), ("exit", 3)])
+def test_tasks_are_tried_again_after_given_exceptions_only(
+    client: gandy.Client, crew: Crew, tmp_path: Path, kind: str, attempts: int
+) -> None:
+    def count(name: str) -> int:
+        return len(list((tmp_path / name).iterdir()))
+
+    functions = client.functions(retries=2, retry_on=LookupError)
+    for name in ("task", "map", "functions", "async", "executor"):
+        (tmp_path / name).mkdir()
+    with gandy.Executor(f"unix:{crew.home}/foreman.sock", retries=2, retry_on=(LookupError, OSError)) as executor:
+        own = client.run(fail_with, kind, tmp_path / "task")
+        mapped = client.map(fail_with, [kind], [tmp_path / "map"])
+        later = functions.run(fail_later, kind, tmp_path / "async")
+        submitted = executor.submit(fail_later, kind, tmp_path / "executor")
+        expected = {"key": KeyError, "pipe": BrokenPipeError, "value": ValueError, "exit": TaskFailed}[kind]
+        for future in (own, later, submitted):
+            assert isinstance(future.exception(PATIENCE), expected)
+        with pytest.raises(expected):
+            list(mapped)
+    assert [count(name) for name in ("task", "map", "executor")] == [attempts] * 3
+    assert count("async") == (1 if kind == "pipe" else attempts)  # it is no LookupError
+    if kind == "value":
+        (row,) = (row for row in client.job(own.job).tasks() if row.task == own.number)
+        assert row.ending is not None
+        assert (str(row.ending.cause), row.attempt, row.ending.note) == ("not_retried", 1, "ValueError: value")
+        assert "an exception that is not retried" in " ".join(client.job(own.job).explain(own.number))
+
+
+def test_retry_on_needs_exceptions_and_retries(client: gandy.Client) -> None:
+    with pytest.raises(ConfigError, match=r"retry_on is 'OSError'; write exception classes"):
+        client.functions(retries=3, retry_on="OSError").run(abs, -1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"there is none: write retries=3, too"):
+        client.functions(retry_on=OSError).run(abs, -1)
+
+
 def test_unknown_options_of_tasks_are_refused() -> None:
-    with pytest.raises(TypeError, match="'speed'"):
-        gandy.task(speed=9)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match=r"@gandy.task has no option speed$"):
+        gandy.task(speed=9)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match=r"@gandy.task has no option tag; did you mean tags\?"):
+        gandy.task(tag="gpu")  # type: ignore[call-overload]
 
 
 def test_function_from_the_command_line(crew: Crew, tmp_path: Path) -> None:

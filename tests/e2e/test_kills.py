@@ -310,7 +310,7 @@ def test_tasks_of_a_worker_that_is_a_task_die_with_it(crew: Crew, tmp_path: Path
     """They have its label, and not that of the task. Its own watchdog, which is no part of the task, kills them."""
     path = tmp_path / "pids"
     worker = f"{GANDY} worker run --name inner --tag inner"
-    program = "import gandy; gandy.Worker(name='inner', tags=('inner',)).run()"
+    program = "import gandy; gandy.Worker(name='inner', tags=('inner',), jobs=True).run()"
     job = crew.submit(worker if with_guardian else shlex.join([sys.executable, "-c", program]))
     crew.submit("--tag", "inner", RUNAWAY.format(path=path) + "wait")
     until(lambda: len(read_pids(path)) == 2)

@@ -48,6 +48,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "top": LazyCommand(
         "gandy.cli.top.command:top", "Show the crew at work: jobs, their tasks, workers, calls and foremen."
     ),
+    "trace": LazyCommand(
+        "gandy.cli.trace.command:trace", "Send jobs and their attempts to an OpenTelemetry collector, as spans."
+    ),
     "up": LazyCommand("gandy.cli.up:up", "Start a foreman and a worker here, in the foreground."),
     "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, list workers, or stop them."),
     "wire": LazyCommand("gandy.cli.wire:wire", "Decode and encode bytes of the job protocols."),

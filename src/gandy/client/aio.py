@@ -8,12 +8,13 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
 
 from gandy.client.aio_job import PAGE, AsyncJob
 from gandy.client.calling import WorkerReply, call_workers
+from gandy.client.checks import Duration, FolderPath, JobReference, Size, refuse_unknown, to_job
 from gandy.client.connection import Connection, check, check_progress
 from gandy.client.foremen import choose_foreman
 from gandy.client.function_sets import FunctionSets
@@ -21,6 +22,8 @@ from gandy.client.link import ClientLink
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
 from gandy.client.repeats import draw_key
+from gandy.client.shown import Shown, find_own_loop, list_client_renderings
+from gandy.client.signatures import typed_async_map, typed_async_run
 from gandy.client.spec import find_folder, make_submit, split_lines
 from gandy.config import Address, Addresses
 from gandy.core.model import JobState
@@ -57,18 +60,20 @@ from gandy.core.requests import (
     WorkerRow,
 )
 from gandy.core.rows import JobRow
+from gandy.functions.decorated import ExceptionKinds
 from gandy.ids import JobId
 from gandy.limits import MAX_FORGOTTEN
 from gandy.reach import find_reach
 
 if TYPE_CHECKING:
     from gandy.client.aio_functions import AsyncFunctionFuture, AsyncFunctions
+    from gandy.notebook.display import Renderings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(Shown):
     """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
     on this machine.
 
@@ -85,6 +90,18 @@ class AsyncClient:
         self.function_sets = FunctionSets(self.connection)
         self._upload_count = 0
 
+    def __repr__(self) -> str:
+        return f"AsyncClient({str(self.address)!r})"
+
+    def _list_renderings(self) -> "Renderings":
+        return list_client_renderings(self, repr(self))
+
+    def _find_connection(self) -> Connection:
+        return self.connection
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        return find_own_loop()
+
     @property
     def address(self) -> Address:
         """Where the foreman is, or the first place to look for it."""
@@ -97,11 +114,14 @@ class AsyncClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+            self.function_sets.abandon()
         await self.close()
 
     async def connect(self) -> None:
         """Raises: LinkError, if no foreman can be reached."""
         await self.connection.open()
+        self.function_sets.reopen()
 
     async def close(self) -> None:
         """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""
@@ -110,40 +130,61 @@ class AsyncClient:
 
     async def submit(
         self,
+        /,
         command: str | Sequence[str],
         *,
         tasks: int = 1,
         lines: Iterable[str] | None = None,
         name: str = "",
-        cwd: str | None = None,
+        cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
         retries: int = 0,
-        timeout: float | None = None,
-        memory: int | None = None,
+        timeout: Duration | None = None,
+        memory: Size | None = None,
         priority: int = 0,
         slots: int = 1,
         tags: Iterable[str] = (),
         limit: int | None = None,
         held: bool = False,
-        after: Iterable[int] = (),
+        after: JobReference | Iterable[JobReference] = (),
+        after_any: JobReference | Iterable[JobReference] = (),
+        after_each: JobReference | Iterable[JobReference] = (),
         at: float | None = None,
+        **unknown: Never,
     ) -> AsyncJob:
         """Submit a shell line, or a program and its arguments, which no shell sees. When this returns, it is on disk.
 
-        The job has `tasks` tasks, or one for each of `lines`. `timeout` is in seconds and `memory` in bytes, for each
-        attempt; `limit` is how many tasks may run at the same time; `after` names jobs that must finish before; `at` is
-        the shared time at which tasks begin.
+        The job has `tasks` tasks, or one for each of `lines`. `timeout` (seconds, or "10min") and `memory` (bytes, or
+        "2G") are for each attempt; `limit` is how many tasks may run at the same time; `at` is the shared time at which
+        tasks begin. `after` is the jobs that must finish before, or their numbers; `after_any` those that must end in
+        any way, and `after_each` those with as many tasks that this one follows task by task.
 
         If the link breaks, it is sent again, and the job exists once. Raises: ConfigError, Rejected, NoClock,
         StoreError, LinkError. After a LinkError, the job may exist.
         """
+        refuse_unknown("submit", unknown, JobOptions._fields)
         folder = find_folder(cwd)
         options = JobOptions(
-            tasks, lines, name, folder, env, retries, timeout, memory, priority, slots, tags, limit, held, after, at
+            tasks,
+            lines,
+            name,
+            folder,
+            env,
+            retries,
+            timeout,
+            memory,
+            priority,
+            slots,
+            tags,
+            limit,
+            held,
+            after,
+            after_any,
+            after_each,
+            at,
         )
         submit = replace(make_submit(command, options), key=draw_key())
-        if at is not None and not (await self.connection.wait_for_link()).takes_times:
-            raise self.connection.explain_missing("jobs with a time")
+        await self.connection.check_offers(submit.spec)
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
             return await self._submit_in_parts(replace(submit, lines=()), parts)
@@ -168,26 +209,34 @@ class AsyncClient:
         *,
         name: str = "",
         retries: int = 0,
-        timeout: float | None = None,
-        memory: int | None = None,
+        timeout: Duration | None = None,
+        memory: Size | None = None,
         priority: int = 0,
         slots: int = 1,
         tags: Iterable[str] = (),
         limit: int | None = None,
         fresh: bool = False,
-        cwd: str | None = None,
+        cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        retry_on: ExceptionKinds | None = None,
+        **unknown: Never,
     ) -> "AsyncFunctions":
         """Run Python functions with these options, unless `@gandy.task` overrides them.
 
-        `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time;
-        `fresh` runs each in a new process. Raises: ConfigError.
+        `timeout` (seconds, "10min") and `memory` (bytes, "2G") are for each attempt; `limit` is how many may run at the
+        same time; `fresh` runs each in a new process; with `retry_on`, only these exceptions lead to another attempt.
+
+        Raises: ConfigError.
         """
+        refuse_unknown("functions", unknown, FunctionOptions._fields)
         from gandy.client.aio_functions import AsyncFunctions
 
-        options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
+        options = FunctionOptions(
+            name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env, retry_on
+        )
         return AsyncFunctions(self.function_sets.open(asyncio.get_running_loop(), options))
 
+    @typed_async_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "AsyncFunctionFuture[T]":
         """Run a Python function on a worker. It is queued now, not when the future is awaited.
 
@@ -195,6 +244,7 @@ class AsyncClient:
         """
         return self._get_default_functions().run(function, *args, **kwargs)
 
+    @typed_async_map
     def map(
         self,
         function: Callable[..., T],
@@ -221,7 +271,7 @@ class AsyncClient:
         name: str,
         /,
         *args: Any,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         at: float | None = None,
         wait: bool = True,
         repeatable: bool = False,
@@ -229,7 +279,7 @@ class AsyncClient:
     ) -> asyncio.Future[Any]:
         """Call a command that workers have installed. Cancelling the future cancels the call.
 
-        `at` is the shared time at which it begins, and `timeout` counts seconds from then or from now. Without `wait`,
+        `at` is the shared time at which it begins, and `timeout` counts from then or from now. Without `wait`,
         Busy is raised if too many calls wait already. A `repeatable` call is sent again if its worker or the link is
         lost. With `pickle`, arguments and values may be any objects, and the command's own exceptions are raised.
 
@@ -249,7 +299,7 @@ class AsyncClient:
         name: str,
         /,
         *args: Any,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         at: float | None = None,
         wait: bool = True,
         repeatable: bool = False,
@@ -266,7 +316,7 @@ class AsyncClient:
         name: str,
         /,
         *args: Any,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         at: float | None = None,
         wait: bool = True,
         repeatable: bool = False,
@@ -280,9 +330,13 @@ class AsyncClient:
         options = CallOptions(timeout, at, wait, repeatable, pickle)
         return await call_workers(self.connection.caller, await self.workers(), name, args, options)
 
-    def job(self, job: int) -> AsyncJob:
+    def job(self, job: JobReference) -> AsyncJob:
         """Return a job by its number. A number that does not exist raises JobNotFound when the job is used."""
-        return AsyncJob(self.connection, self.function_sets, JobId(job))
+        return AsyncJob(self.connection, self.function_sets, to_job("job", job))
+
+    async def result(self, job: JobReference, task: int = 1, timeout: Duration | None = None) -> Any:
+        """Wait for one function task, of this program or another, and return its value. See `AsyncJob.result`."""
+        return await self.job(job).result(task, timeout)
 
     async def jobs(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[JobRow, None]:
         """Iterate over all jobs, or those in some states, the newest first."""

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from gandy.client.checks import Duration, to_seconds
 from gandy.client.connection import Connection, check_progress
 from gandy.client.function_sets import FunctionSets
 from gandy.client.output import OutputReader
 from gandy.client.repeats import refusal_pauses, return_pauses
-from gandy.core.model import FINAL_JOB_STATES, TaskState
+from gandy.client.shown import Shown, find_own_loop, list_job_renderings
+from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, JobSpec, PythonSpec, TaskState
 from gandy.core.requests import (
     CancelJob,
     Explained,
@@ -34,11 +36,14 @@ from gandy.errors import ConfigError, JobMoved, JobNotFound, JobTimeout, LinkErr
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_NAMED_TASKS
 
+if TYPE_CHECKING:
+    from gandy.notebook.display import Renderings
+
 # Jobs or tasks in one answer. With the end of each task's standard error, an answer stays below the payload limit.
 PAGE: Final = 1_000
 
 
-class AsyncJob:
+class AsyncJob(Shown):
     """A job that was submitted. It holds a number and no state: each method asks the foreman."""
 
     def __init__(self, connection: Connection, function_sets: FunctionSets, job: JobId) -> None:
@@ -50,22 +55,32 @@ class AsyncJob:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id})"
 
-    async def wait(self, timeout: float | None = None) -> JobRow:
+    def _list_renderings(self) -> "Renderings":
+        return list_job_renderings(self)
+
+    def _find_connection(self) -> Connection:
+        return self._connection
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        return find_own_loop()
+
+    async def wait(self, timeout: Duration | None = None) -> JobRow:
         """Wait until the job has ended in any way, also if the foreman is away for a while.
 
         If this client runs functions in the job, it adds no more of them: its next function opens another job.
 
-        Raises: JobTimeout, JobNotFound.
+        Raises: JobTimeout, JobNotFound, ConfigError.
         """
+        seconds = to_seconds("timeout", timeout)
         self._function_sets.close_job(self.id)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 async for row in self.watch():
                     if row.state in FINAL_JOB_STATES:
                         break
                 return row
         except TimeoutError:
-            raise JobTimeout(f"job {self.id} did not end within {timeout:g} seconds; it goes on") from None
+            raise JobTimeout(f"job {self.id} did not end within {seconds:g} seconds; it goes on") from None
 
     async def watch(self) -> AsyncGenerator[JobRow, None]:
         """Iterate over the job's row, now and after each change, until it has ended, also if the foreman is away."""
@@ -139,19 +154,55 @@ class AsyncJob:
         """
         from gandy.client.results import open_row  # slow to import, and many programs run no functions
 
-        spec = (await self.wait()).spec
-        if spec.python is None:
-            raise ConfigError(f"job {self.id} runs commands, which have no values; read its output")
+        python = self._check_python((await self.wait()).spec)
         after, is_last = TaskNumber(0), False
         while not is_last:
             found = await self._connection.ask(ListResults(self.id, after), Results)
             for row in found.rows:
                 check_progress(row.task > after)
                 whole = await self._output.fetch_result(row)
-                for value in open_row(whole, is_chunk=spec.python.has_shared):
+                for value in open_row(whole, is_chunk=python.has_shared):
                     yield value
                 after = row.task
             is_last = found.is_last
+
+    async def result(self, task: int = 1, timeout: Duration | None = None) -> Any:
+        """Wait until one task of Python functions has ended, and return its value; of a chunk, the list of its values.
+
+        The job may stay open, and other tasks go on.
+
+        Raises: what the function raised, TaskFailed, CancelledError; JobTimeout, JobNotFound; ConfigError.
+        """
+        seconds = to_seconds("timeout", timeout)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._wait_for_result(TaskNumber(task))
+        except TimeoutError:
+            late = f"task {task} of job {self.id} did not end within {seconds:g} seconds"
+            raise JobTimeout(f"{late}; it goes on") from None
+
+    async def _wait_for_result(self, task: TaskNumber) -> Any:
+        from gandy.client.results import open_row  # slow to import, and many programs run no functions
+
+        after = TaskNumber(task - 1)
+        async with aclosing(self.watch()) as changes:
+            async for job in changes:
+                python = self._check_python(job.spec)
+                found = (await self._connection.ask(ListTasks(self.id, None, 1, after), TaskList)).rows
+                is_there = bool(found) and found[0].task == task
+                if is_there and found[0].state in FINAL_STATES:
+                    break
+                if not is_there and not self._function_sets.has_task(self.id, task):  # it may be on its way
+                    raise JobNotFound(f"job {self.id} has no task {task}")
+        row = (await self._connection.ask(ListResults(self.id, after), Results)).rows[0]
+        values = open_row(await self._output.fetch_result(row), is_chunk=python.has_shared)
+        return list(values) if python.has_shared else next(values)
+
+    def _check_python(self, spec: JobSpec) -> PythonSpec:
+        """Raises: ConfigError, for a job of shell lines."""
+        if spec.python is None:
+            raise ConfigError(f"job {self.id} runs commands, which have no values; read its output")
+        return spec.python
 
     async def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
         """Cancel the whole job, or some of its tasks. What runs is killed."""

@@ -9,6 +9,7 @@ from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, Protocol
 
+from gandy.client.checks import to_seconds
 from gandy.client.options import CallOptions
 from gandy.client.pending import CallFuture, CallStream, Pending
 from gandy.client.simple import SimpleCalls
@@ -129,7 +130,7 @@ class Caller:
         call.target = self._targets.get(name) or self._make_target(name)
         self._fill_flags(call, options, worker)
         call.body = _encode_args(args, call.is_pickled)
-        timeout = options.timeout
+        timeout = to_seconds("timeout", options.timeout)
         if timeout is not None and timeout != inf:
             if not timeout >= 0:
                 raise ValueError(f"a call cannot end in {timeout} seconds")

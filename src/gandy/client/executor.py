@@ -2,20 +2,23 @@
 
 import concurrent.futures
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, Final, Never, ParamSpec, TypeVar
+from typing import Any, Final, Never, ParamSpec, TypeVar, overload
 from weakref import finalize
 
 from gandy.client.blocking import Client
-from gandy.client.functions import Functions
+from gandy.client.checks import Duration, FolderPath, Size, refuse_unknown
+from gandy.client.functions import Functions, log_interrupted
+from gandy.client.futures import ExecutorFuture
 from gandy.client.options import FunctionOptions
 from gandy.config import Addresses
 from gandy.errors import ConfigError
 from gandy.functions import NotPicklable
+from gandy.functions.decorated import ExceptionKinds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,6 +38,7 @@ class Executor(concurrent.futures.Executor):
 
     The options apply to every function; `limit` and `max_workers` mean the same. Unlike a pool, a function that kills
     its process does not break it, and a program can end without waiting: the foreman has the tasks, and they go on.
+    Ctrl-C cancels them.
     """
 
     def __init__(
@@ -44,21 +48,24 @@ class Executor(concurrent.futures.Executor):
         max_workers: int | None = None,
         name: str = "",
         retries: int = 0,
-        timeout: float | None = None,
-        memory: int | None = None,
+        timeout: Duration | None = None,
+        memory: Size | None = None,
         priority: int = 0,
         slots: int = 1,
         tags: Iterable[str] = (),
         limit: int | None = None,
         fresh: bool = False,
-        cwd: str | None = None,
+        cwd: FolderPath | None = None,
         env: Mapping[str, str] | None = None,
+        retry_on: ExceptionKinds | None = None,
         **refused: Never,  # so that programs written for pools get advice
     ) -> None:
         """Raises: LinkError, if no foreman can be reached; ConfigError, ValueError, TypeError."""
         _check_arguments(foreman, max_workers, limit, refused)
         limit = limit if max_workers is None else max_workers
-        options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
+        options = FunctionOptions(
+            name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env, retry_on
+        )
         client = Client(foreman)
         try:
             client.connect()  # otherwise, without a foreman, tasks would wait for ever
@@ -70,20 +77,24 @@ class Executor(concurrent.futures.Executor):
         self._abandon = finalize(self, self._ending.start_soon)
         self._abandon.atexit = False  # at exit, `Functions` sends the tasks that are left
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    @overload
+    def submit(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+    def submit(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Future[Any]:
         """Run `fn` on a worker. As in a pool, it is the future that raises NotPicklable.
 
         Raises: ConfigError, RuntimeError after `shutdown`.
         """
         try:
-            return self._functions.run(fn, *args, **kwargs)
+            return self._functions.queue(ExecutorFuture[Any], fn, args, kwargs)
         except NotPicklable as error:
-            future: Future[T] = Future()
+            future: Future[Any] = Future()
             future.set_exception(error)
             return future
 
     def map(
-        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: Duration | None = None, chunksize: int = 1
     ) -> Iterator[T]:
         """Iterate over the return values of `fn` in order. All items are queued now, `chunksize` to a task."""
         return self._functions.map(fn, *iterables, chunksize=chunksize, timeout=timeout)
@@ -92,15 +103,21 @@ class Executor(concurrent.futures.Executor):
         """Accept no more functions. Without `cancel_futures`, those that are queued go on, even without `wait`."""
         self._functions.close(cancel=cancel_futures)
         if wait:
-            self._ending.run()
+            try:
+                self._ending.run()
+            except KeyboardInterrupt:
+                log_interrupted(self._functions.abandon())
+                raise
         elif self._abandon.detach():
             self._ending.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After Ctrl-C the user does not want to wait for functions that may take hours.
-        self.shutdown(wait=not isinstance(error, KeyboardInterrupt))
+        is_interrupted = isinstance(error, KeyboardInterrupt)
+        if is_interrupted:
+            log_interrupted(self._functions.abandon())
+        self.shutdown(wait=not is_interrupted)
 
 
 class _Ending:
@@ -143,4 +160,4 @@ def _check_arguments(foreman: object, max_workers: int | None, limit: int | None
     for name in refused:
         if name in REFUSED:
             raise ConfigError(f"a crew has no {name}: {REFUSED[name]}")
-        raise ConfigError(f"an executor has no option {name}")
+    refuse_unknown("an executor", refused, FunctionOptions._fields)

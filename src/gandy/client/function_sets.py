@@ -36,10 +36,27 @@ class FunctionSets:
                 self._default = self.open(loop, FunctionOptions())
             return self._default
 
+    def reopen(self) -> None:
+        """The client is used again after it was closed."""
+        with self._lock:
+            if self._default is not None and self._default not in self._open:
+                self._default = None
+
     def close_job(self, job: JobId, is_cancelled: bool = False) -> None:
         """Add no more tasks to a job of this client. The next function opens another job."""
         for functions in self._open:
             functions.close_job(job, is_cancelled)
+
+    def has_task(self, job: JobId, task: int) -> bool:
+        """True if this client runs the task and has no result of it yet. The foreman may not have the task either."""
+        return any(functions.has_task(job, task) for functions in self._open)
+
+    def abandon(self) -> None:
+        """Cancel every task that has not ended, and kill those that run: the program was interrupted."""
+        if self._open:
+            from gandy.client.functions import log_interrupted
+
+            log_interrupted(sum(functions.abandon() for functions in self._open))
 
     async def end(self) -> None:
         """Close all function sets. Tasks that were queued go on, but their futures get no results any more."""

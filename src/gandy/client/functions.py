@@ -7,9 +7,10 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, as_completed, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from threading import Lock
 from typing import Any, Final, ParamSpec, TypeVar
@@ -17,17 +18,20 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
+from gandy.client.checks import Duration, check_function, check_kinds, to_seconds
 from gandy.client.code import describe_code
 from gandy.client.connection import SEND_PATIENCE, Connection
 from gandy.client.decorator import get_options
 from gandy.client.futures import CANCEL_PATIENCE, FunctionFuture, retract
 from gandy.client.open_job import OpenJob
 from gandy.client.options import FunctionOptions, JobOptions
+from gandy.client.signatures import typed_map, typed_run
 from gandy.client.spec import find_folder, make_submit
 from gandy.clocks import read_monotonic
 from gandy.core.model import JobSpec, PythonSpec
-from gandy.errors import TaskTooLarge
+from gandy.errors import ConfigError, TaskTooLarge
 from gandy.functions import pack_function, pack_items, pack_task
+from gandy.functions.decorated import Retrying
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import name_function
 from gandy.ids import JobId
@@ -61,6 +65,7 @@ class Functions:
         self._refusal = ""  # why no more tasks are accepted
         _living.add(self)
 
+    @typed_run
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> FunctionFuture[T]:
         """Run a function on a worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         return self.queue(FunctionFuture[T], function, args, kwargs)
@@ -73,8 +78,9 @@ class Functions:
         kwargs: dict[str, Any],
     ) -> C:
         """Like `run`; `make` adds the pickled task to the job and returns a future."""
-        task = _check_size(pack_task(function, args, kwargs))
+        check_function(function)
         own_options = get_options(function)
+        task = _check_size(pack_task(self._limit_retries(function, own_options), args, kwargs))
         while True:
             job = self._get_single_job(own_options)
             try:
@@ -82,6 +88,11 @@ class Functions:
             except (RuntimeError, CancelledError):
                 if job.queue.takes_tasks:  # otherwise the job was closed just now: try with the next one
                     raise
+
+    def _limit_retries(self, function: Callable[..., Any], own_options: dict[str, Any]) -> Callable[..., Any]:
+        """Wrap the function if only some exceptions lead to another attempt. Raises: ConfigError."""
+        kinds = check_kinds("retry_on", own_options.get("retry_on", self._options.retry_on))
+        return function if kinds is None else Retrying(function, kinds)
 
     def _get_single_job(self, own_options: dict[str, Any]) -> OpenJob:
         key = repr(sorted(own_options.items())) if own_options else ""
@@ -91,13 +102,14 @@ class Functions:
                 job = self._single_jobs[key] = self._open_job("functions", own_options)
             return job
 
+    @typed_map
     def map(
         self,
         function: Callable[..., T],
         *iterables: Iterable[Any],
         chunksize: int = 1,
         ordered: bool = True,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         progress: bool = False,
     ) -> Iterator[T]:
         """Iterate over the return values for all items, in order or as they come.
@@ -107,7 +119,8 @@ class Functions:
 
         Raises: TimeoutError, and what the function raises.
         """
-        deadline = None if timeout is None else read_monotonic() + timeout
+        seconds = to_seconds("timeout", timeout)
+        deadline = None if seconds is None else read_monotonic() + seconds
         futures = self.run_chunks(function, *iterables, chunksize=chunksize)
         values = _iterate(futures, deadline) if ordered else _iterate_as_they_come(futures, deadline)
         return _show(values, name_function(function), futures) if progress else values
@@ -132,7 +145,8 @@ class Functions:
         """Like `run_items`; `make` adds a pickled chunk to the job, with its number of items, and returns a future."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
-        shared = pack_function(function)
+        check_function(function)
+        shared = pack_function(self._limit_retries(function, get_options(function)))
         with self._lock:
             job = self._open_job(name_function(function), get_options(function), shared)
         left = iter(items)
@@ -156,6 +170,12 @@ class Functions:
         if not any(job.is_on_loop for job in jobs):
             wait(answers, CANCEL_PATIENCE)
 
+    def abandon(self) -> int:
+        """Cancel every task that has not ended, and kill those that run. Returns how many."""
+        with self._lock:
+            jobs = list(self._jobs)
+        return sum(job.queue.abandon_all() for job in jobs)
+
     def close_job(self, number: JobId, is_cancelled: bool) -> None:
         """Let a job end with the tasks that it has. The next function opens another."""
         with self._lock:
@@ -165,6 +185,11 @@ class Functions:
                 job.on_cancelled()
             else:
                 job.queue.close()
+
+    def has_task(self, number: JobId, task: int) -> bool:
+        """True if the task is one of these, and there is no result of it yet."""
+        with self._lock:
+            return any(job.number == number and job.queue.find(task) is not None for job in self._jobs)
 
     async def wait_sent(self) -> None:
         for job in self._jobs:
@@ -208,6 +233,8 @@ def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
     """Raises: ConfigError."""
     given = options._replace(cwd=find_folder(options.cwd), env={**describe_code(), **(options.env or {})})._asdict()
     python = PythonSpec(shared=shared, fresh=bool(given.pop("fresh")))
+    if given.pop("retry_on") is not None and not options.retries:
+        raise ConfigError("retry_on says what leads to another attempt, and there is none: write retries=3, too")
     spec = make_submit(("python", label), JobOptions(**given)).spec
     return replace(spec, tasks=0, has_lines=True, is_open=True, python=python, tags=(*spec.tags, PYTHON_TAG))
 
@@ -227,26 +254,36 @@ def _show(values: Iterator[T], label: str, futures: list[Chunk]) -> Iterator[T]:
 
 def _iterate(futures: list[Chunk], deadline: Monotonic | None) -> Iterator[Any]:
     futures.reverse()
-    try:
+    with _cancelling(futures):
         while futures:
             values = futures[-1].result(_seconds_left(deadline))
             del futures[-1]
             yield from _pop_each(values)
-    finally:
-        retract(futures)
 
 
 def _iterate_as_they_come(futures: list[Chunk], deadline: Monotonic | None) -> Iterator[Any]:
     waiting = set(futures)
     futures.clear()
-    try:
+    with _cancelling(waiting):
         for future in as_completed(waiting, _seconds_left(deadline)):
             waiting.discard(future)
             values = future.result()
             del future
             yield from _pop_each(values)
-    finally:
-        retract(waiting)
+
+
+@contextmanager
+def _cancelling(futures: list[Chunk] | set[Chunk]) -> Iterator[None]:
+    """If the caller stops early, cancel the tasks that are left, unless they have begun. Ctrl-C kills these, too."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for future in futures:
+            future.abandon()
+        raise
+    except BaseException:
+        retract(futures)
+        raise
 
 
 def _pop_each(values: list[Any]) -> Iterator[Any]:
@@ -264,10 +301,24 @@ _living: Final[WeakSet[Functions]] = WeakSet()
 
 
 def _end_all() -> None:
-    """Send all queued tasks at exit, if the program has not closed its client."""
+    """Send all queued tasks at exit, if the program has not closed its client. After Ctrl-C, cancel them."""
     running = [functions for functions in list(_living) if functions.loop.is_running()]
+    if _was_interrupted():
+        log_interrupted(sum(functions.abandon() for functions in running))
     ending = [asyncio.run_coroutine_threadsafe(functions.end(SEND_PATIENCE), functions.loop) for functions in running]
     wait(ending, SEND_PATIENCE + 1)
+
+
+def _was_interrupted() -> bool:
+    """True if Ctrl-C ends this program. In an interactive one, it ended only what the user typed."""
+    error = getattr(sys, "last_type", None)  # what was printed last
+    is_interactive = sys.flags.interactive or hasattr(sys, "ps1")
+    return isinstance(error, type) and issubclass(error, KeyboardInterrupt) and not is_interactive
+
+
+def log_interrupted(count: int) -> None:
+    if count:
+        log.warning("interrupted: %d function tasks that had not ended are cancelled", count)
 
 
 def _forget_all() -> None:

@@ -1,17 +1,26 @@
 """Futures of function tasks for `concurrent.futures`: any thread can wait for the return value or cancel."""
 
-from concurrent.futures import CancelledError, Future, InvalidStateError
-from concurrent.futures._base import CANCELLED, PENDING
+import asyncio
+from concurrent.futures import CancelledError, Future, InvalidStateError, wait
+from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
 from threading import Condition, RLock
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gandy.client.open_job import OpenJob
 from gandy.client.results import make_error, open_value
+from gandy.client.shown import Shown, list_future_renderings, render_task
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
 from gandy.ids import JobId
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from gandy.client.connection import Connection
+    from gandy.notebook.display import Renderings
+    from gandy.notebook.rendering import Rendering
 
 CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman and the worker to answer if a task has begun
 
@@ -52,7 +61,7 @@ class LightCondition:
             self._full.notify_all()
 
 
-class FunctionFuture(Future[T]):
+class FunctionFuture(Shown, Future[T]):
     """The return value of a function that a worker runs. Making one queues the task."""
 
     def __init__(self, job: OpenJob, task: bytes, size: int = 1) -> None:
@@ -63,24 +72,36 @@ class FunctionFuture(Future[T]):
         self.open_job = job
         job.queue.add(task, self)
 
+    def _render_now(self) -> "Rendering":
+        return render_task(self, self.open_job.name_task(self.number))
+
+    def _list_renderings(self) -> "Renderings":
+        return list_future_renderings(self._render_now)
+
+    def _find_connection(self) -> "Connection":
+        return self.open_job.connection
+
+    def _find_loop(self) -> "AbstractEventLoop":
+        return self.open_job.loop
+
     @property
     def job(self) -> JobId:
         """The job that the task belongs to. Waits until the foreman has it. Raises: GandyError."""
         return self.open_job.id.result()
 
     def cancel(self) -> bool:
-        """Cancel the task, unless it has begun. True if the function never runs. May wait for the answer of a worker.
+        """Cancel the task, and kill it if it runs. False if it has ended before. May wait for the foreman's answer.
 
-        In the client's own thread, where callbacks run, it cannot wait: there, a task that has just begun is killed.
+        It cannot wait in a thread that runs an event loop: there, what a task returns just now is dropped.
         """
-        if self.done() or self.running():
+        if self.done():
             return self.cancelled()
-        if self.open_job.is_on_loop:
-            return self._cancel_at_once()
-        answer = self.open_job.retractor.retract([self.number])
-        with suppress(TimeoutError):
-            answer.result(CANCEL_PATIENCE)
-        return self.cancelled() or (answer.done() and self.number in answer.result())
+        if _runs_loop():
+            self.abandon()
+        else:
+            self.open_job.queue.kill(self.number)
+            wait([self], CANCEL_PATIENCE)
+        return self.cancelled()
 
     def _cancel_at_once(self) -> bool:
         if not super().cancel():
@@ -96,9 +117,9 @@ class FunctionFuture(Future[T]):
                 self.set_running_or_notify_cancel()
 
     def abandon(self) -> None:
-        """Cancel the task, or kill it if it has begun."""
+        """Cancel the task, or kill it if it has begun, without waiting for an answer."""
         if not self._cancel_at_once() and self.open_job.queue.cancel(self.number):
-            self._settle(None, CancelledError())
+            self._set_cancelled("the task was cancelled")
 
     # What the job calls
 
@@ -110,13 +131,20 @@ class FunctionFuture(Future[T]):
             self._settle(*open_value(row.result))
         elif row.state is not TaskState.CANCELLED:
             self._settle(None, make_error(row))
-        elif super().cancel():
-            self._start_or_notify()
         else:
-            self._settle(None, CancelledError(f"task {row.task} was cancelled"))
+            self._set_cancelled(f"task {row.task} was cancelled")
 
     def on_failure(self, error: GandyError) -> None:
         self._settle(None, error)
+
+    def _set_cancelled(self, text: str) -> None:
+        with self._condition:
+            if self._state == RUNNING:  # the standard library cancels no future that runs
+                self._state = PENDING
+        if super().cancel():
+            self._start_or_notify()
+        else:  # it began again meanwhile
+            self._settle(None, CancelledError(text))
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
         try:
@@ -126,6 +154,33 @@ class FunctionFuture(Future[T]):
                 self.set_exception(error)
         except InvalidStateError:  # cancelled just now
             self._start_or_notify()
+
+
+class ExecutorFuture(FunctionFuture[T]):
+    """A future that obeys the laws of a process pool: a function that has begun goes on."""
+
+    def cancel(self) -> bool:
+        """Cancel the task, unless it has begun. True if the function never runs. May wait for the answer of a worker.
+
+        In the client's own thread, where callbacks run, it cannot wait: there, a task that has just begun is killed.
+        """
+        if self.done() or self.running():
+            return self.cancelled()
+        if self.open_job.is_on_loop:
+            return self._cancel_at_once()
+        answer = self.open_job.retractor.retract([self.number])
+        with suppress(TimeoutError):
+            answer.result(CANCEL_PATIENCE)
+        return self.cancelled() or (answer.done() and self.number in answer.result())
+
+
+def _runs_loop() -> bool:
+    """True if this thread runs an event loop, which must not be blocked."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def retract(futures: "list[FunctionFuture[Any]] | set[FunctionFuture[Any]]") -> None:

@@ -14,6 +14,7 @@ DIED: Final = {
     Cause.EXIT: "its process ended before the function returned",
     Cause.SIGNAL: "its process died",
     Cause.RAISED: "it raised an exception, which is no longer kept",
+    Cause.NOT_RETRIED: "it raised an exception, which is no longer kept",
     Cause.MEMORY: "it used too much memory and was killed",
     Cause.TIMEOUT: "it took too long and was killed",
     Cause.NOT_STARTED: "it could not start",
@@ -46,7 +47,7 @@ def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
 
 def make_error(row: ResultRow) -> BaseException:
     """Make the exception for a task that has no return value."""
-    if row.cause is Cause.RAISED and row.result:
+    if row.cause in (Cause.RAISED, Cause.NOT_RETRIED) and row.result:
         error = open_error(row.result)
         if ADVICE in getattr(error, "__notes__", ()):
             from gandy.functions.versions import format_versions  # it costs time, and is seldom needed

@@ -1,16 +1,15 @@
 """Checks the options of a job and makes a `Submit` of them. Opens no file and no link."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Final
 
+from gandy.client import checks
 from gandy.client.options import JobOptions
 from gandy.core.model import Command, JobSpec
 from gandy.core.placeholders import check_command
 from gandy.core.requests import Submit
 from gandy.errors import ConfigError
-from gandy.ids import JobId
 from gandy.limits import MAX_RETRIES, MAX_SLOTS, MAX_TASKS
 from gandy.moments import Shared
 
@@ -23,31 +22,35 @@ def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
     lines = _check_lines(options.lines, options.tasks)
     checked = _check_command(command)
     check_command(checked, has_lines=bool(lines))
+    at = checks.to_time("at", options.at)
     spec = JobSpec(
         command=checked,
-        name=options.name,
+        name=checks.to_text("name", options.name),
         tasks=len(lines) if lines else _check_range("tasks", options.tasks, 1, MAX_TASKS),
         has_lines=bool(lines),
-        cwd=_check_folder(options.cwd or ""),
-        env=dict(options.env or {}),
+        cwd=_check_folder(checks.to_path("cwd", options.cwd)),
+        env=checks.to_environment(options.env),
         retries=_check_range("retries", options.retries, 0, MAX_RETRIES),
-        timeout=_check_timeout(options.timeout),
-        memory=_check_positive("memory", options.memory),
-        priority=options.priority,
+        timeout=_check_timeout(checks.to_seconds("timeout", options.timeout)),
+        memory=_check_positive("memory", checks.to_bytes("memory", options.memory)),
+        priority=checks.to_whole_number("priority", options.priority),
         slots=_check_range("slots", options.slots, 1, MAX_SLOTS),
-        tags=_to_strings("tags", options.tags),
+        tags=checks.to_strings("tags", options.tags),
         limit=_check_positive("limit", options.limit),
-        held=options.held,
-        after=tuple(JobId(job) for job in options.after),
-        at=_check_at(options.at),
+        held=bool(options.held),
+        after=checks.to_jobs("after", options.after),
+        after_any=checks.to_jobs("after_any", options.after_any),
+        after_each=checks.to_jobs("after_each", options.after_each),
+        at=None if at is None else Shared(at),
     )
     return Submit(spec, lines)
 
 
-def find_folder(cwd: str | None) -> str:
+def find_folder(cwd: checks.FolderPath | None) -> str:
     """Return the absolute path of the folder in which tasks run; by default the current one. Raises: ConfigError."""
+    folder = checks.to_path("cwd", cwd)
     try:
-        return str(Path(cwd or ".").absolute())
+        return str(Path(folder or ".").absolute())
     except OSError:
         raise ConfigError("the current folder is gone; give a folder for the tasks") from None
 
@@ -64,7 +67,10 @@ def split_lines(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _check_command(command: str | Sequence[str]) -> Command:
-    checked = command if isinstance(command, str) else _to_strings("the command", command)
+    if callable(command):
+        name = getattr(command, "__name__", "it")
+        raise ConfigError(f"{command!r:.60} is a function, and submit takes commands; write client.run({name}, ...)")
+    checked = command if isinstance(command, str) else checks.to_strings("the command", command)
     if not checked:
         raise ConfigError("the command is empty")
     return checked
@@ -75,23 +81,26 @@ def _check_lines(lines: Iterable[str] | None, tasks: int) -> tuple[str, ...]:
         return ()
     if tasks != 1:
         raise ConfigError("a job has either a number of tasks or a line for each, not both")
-    checked = _to_strings("lines", lines)
+    checked = checks.to_strings("lines", lines)
     if not checked:
         raise ConfigError("there are no lines, so there are no tasks")
     return checked
 
 
 def _check_positive(name: str, value: int | None) -> int | None:
-    if value is not None and value < 1:
+    if value is None:
+        return None
+    if (number := checks.to_whole_number(name, value)) < 1:
         raise ConfigError(f"{name} is {value}, and must be at least 1")
-    return value
+    return number
 
 
 def _check_range(name: str, value: int, least: int, most: int) -> int:
     """Raises: ConfigError. The foreman checks the same, but this message names the parameter."""
-    if not least <= value <= most:
-        raise ConfigError(f"a job has {least:,} to {most:,} {name}, and not {value:,}")
-    return value
+    number = checks.to_whole_number(name, value)
+    if not least <= number <= most:
+        raise ConfigError(f"a job has {least:,} to {most:,} {name}, and not {number:,}")
+    return number
 
 
 def _check_folder(path: str) -> str:
@@ -104,21 +113,3 @@ def _check_timeout(timeout: float | None) -> float | None:
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"a timeout of {timeout} seconds leaves no time for anything")
     return timeout
-
-
-def _check_at(at: float | None) -> Shared | None:
-    if at is None:
-        return None
-    if not isfinite(at):
-        raise ConfigError(f"{at} is not a time")
-    return Shared(at)
-
-
-def _to_strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(values, str):  # a string is a sequence of strings too, but never what was meant
-        raise ConfigError(f"{name} is the single string {values!r}; write a list")
-    strings = tuple(values)
-    for value in strings:
-        if not isinstance(value, str):
-            raise ConfigError(f"{name} has {value!r}, which is not a string")
-    return strings

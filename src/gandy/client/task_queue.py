@@ -33,6 +33,9 @@ class TaskFuture(Protocol):
     def on_failure(self, error: GandyError) -> None:
         """No result will come: the foreman refuses the job, or the client is closed."""
 
+    def abandon(self) -> None:
+        """Cancel or kill the task, without waiting for an answer. A blocking client calls this in any thread."""
+
 
 class ThreadsafeEvent:
     """An event that one coroutine waits for and any thread may set."""
@@ -92,6 +95,21 @@ class TaskQueue:
             self._cancelled.append(TaskNumber(number))
         self._wake_sender()
         return True
+
+    def kill(self, number: int) -> None:
+        """Cancel or kill a task. Its future is told how it ended, which may be before this."""
+        with self._lock:
+            if number in self._futures:
+                self._cancelled.append(TaskNumber(number))
+        self._wake_sender()
+
+    def abandon_all(self) -> int:
+        """Cancel or kill every task that has not ended. Returns how many."""
+        with self._lock:
+            futures = list(self._futures.values())
+        for future in futures:
+            future.abandon()
+        return len(futures)
 
     def close(self) -> None:
         """Accept no more tasks. The job ends with its last one."""

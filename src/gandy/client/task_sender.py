@@ -52,7 +52,15 @@ class TaskSender:
         self._retractor = retractor
         self._uploader = uploader
         self._wake = wake
-        self.all_sent = asyncio.Event()  # the foreman has every task, and knows that no more will come
+        self._is_closed = asyncio.Event()  # the foreman has every task, and knows that no more will come
+        self._has_confirmed = asyncio.Event()  # the foreman has cancelled something
+
+    async def wait_sent(self) -> None:
+        """Wait until the foreman has every task, knows that no more will come, and has cancelled what was cancelled."""
+        await self._is_closed.wait()
+        while self._queue.get_cancelled():
+            self._has_confirmed.clear()
+            await self._has_confirmed.wait()
 
     async def send(self, link: ClientLink, job: JobId, feed: AnswerFeed) -> None:
         """Send tasks as they are added. Errors are raised where the feed is read."""
@@ -76,10 +84,11 @@ class TaskSender:
                 with suppress(Rejected):  # the job is over
                     await link.ask(CancelJob(job, cancelled))
                 queue.confirm_cancelled(cancelled)
+                self._has_confirmed.set()
             elif queue.is_closed and not is_closed and not self._retractor.has_waiting:
                 check(await link.ask(CloseJob(job)), Done)
                 is_closed = True
-                self.all_sent.set()
+                self._is_closed.set()
             else:
                 await self._wake.wait()
 

@@ -41,7 +41,17 @@ Command = ShellLine | Words  # a shell line for `sh -c`, or an argument vector w
 Input = str | bytes  # what a task is about: a line, or the pickled arguments of a function
 
 
-class TaskState(IntEnum):
+class NamedNumber(IntEnum):
+    """Kept and sent as a number, printed as the name that commands print."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+
+class TaskState(NamedNumber):
     """Where a task stands. A task that waits may be held back by its job; then it is shown as paused."""
 
     WAITING = 0
@@ -58,7 +68,7 @@ FINAL_STATES: Final = frozenset({TaskState.FINISHED, TaskState.FAILED, TaskState
 GIVEN_STATES: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 
-class JobState(IntEnum):
+class JobState(NamedNumber):
     """Follows from a job's tasks and from what users asked for."""
 
     WAITING = 0
@@ -73,7 +83,7 @@ class JobState(IntEnum):
 FINAL_JOB_STATES: Final = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
 
 
-class Cause(IntEnum):
+class Cause(NamedNumber):
     """How an attempt ended."""
 
     EXIT = 0  # by itself, with an exit code
@@ -86,6 +96,7 @@ class Cause(IntEnum):
     RETURNED = 7  # its worker gave it back before it began
     RAISED = 8  # a Python function raised an exception
     MEMORY = 9  # it used more than it may
+    NOT_RETRIED = 10  # a Python function raised an exception after which its task is not tried again
 
 
 class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,6 +125,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: Positive | None = None  # of tasks that run at the same time
     held: bool = False
     after: JobNumbers = ()  # jobs that must finish first, without a failure
+    after_any: JobNumbers = ()  # jobs that must end first, in whatever way
+    after_each: JobNumbers = ()  # jobs whose task must finish before the one with the same number here
     python: PythonSpec | None = None  # if set, the command is only for people to read
     memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
@@ -122,6 +135,11 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot: OptionalName = ""  # the boot id of the foreman's machine when the job came
     boot_ahead: Moment = 0.0  # how far the shared clock was ahead of the monotonic one of that boot
     identity: Count = 0  # random, from the foreman: numbers are given again after a backup is restored. 0: an old job
+
+    @property
+    def sources(self) -> tuple[JobId, ...]:
+        """All jobs that it waits for, whole or task by task."""
+        return tuple(dict.fromkeys((*self.after, *self.after_any, *self.after_each)))
 
 
 MISSING: Final = -1  # in place of a number of bytes: something was written, perhaps, and is not kept
@@ -156,6 +174,11 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     result_bytes: Count = 0  # of a result that is too large to travel along: its worker keeps it, with the output
     out_bytes: OutputBytes = 0  # of standard output that its worker keeps, or MISSING; 0 if the foreman ended it
     err_bytes: OutputBytes = 0
+
+    @property
+    def has_raised(self) -> bool:
+        """True if a Python function raised an exception."""
+        return self.cause in (Cause.RAISED, Cause.NOT_RETRIED)
 
     @property
     def is_success(self) -> bool:

@@ -161,4 +161,8 @@ def weigh_job(row: JobRow) -> int:
     spec = row.spec
     words = (spec.command,) if isinstance(spec.command, str) else spec.command
     texts = (*words, *spec.env, *spec.env.values(), *spec.tags, spec.cwd, spec.name)
-    return ROW_BYTES + CHARACTER_BYTES * sum(map(len, texts)) + 9 * len(spec.after)
+    return (
+        ROW_BYTES
+        + CHARACTER_BYTES * sum(map(len, texts))
+        + 9 * (len(spec.after) + len(spec.after_any) + len(spec.after_each))
+    )

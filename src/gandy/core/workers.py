@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.held import HeldAttempts
 from gandy.core.slots import SlotAccount
 from gandy.moments import LONG_AGO, NEVER, Monotonic
@@ -31,6 +32,7 @@ class WorkerInfo(Struct, frozen=True):
     reports_begun: bool = False  # what it begins; else all that it is given counts as begun at once
     shares_slots: bool = False  # with other shards, and is told what is wanted of it
     version: str = ""  # of gandy
+    takes_tasks: bool = True  # else all its slots are for calls
 
 
 def worker_name(worker: str) -> str:
@@ -56,6 +58,7 @@ class KnownWorker:
         self.refusals = 0  # in a row, of tasks that it should have had a slot for
         self.ask_again_at = NEVER  # if it refused the last task; until then it gets nothing new
         self.problem = ""  # what it is short of, and so uses fewer slots than it has
+        self.machine: MachineLoad | None = None  # how busy it was when the worker last said so
         self.knows_time = False  # the shared one, and so it can begin tasks at a time
         self.last_heard = Monotonic(0.0)
         self.replaced_at = LONG_AGO  # when a new worker in its folder said first that it is dead
@@ -77,6 +80,11 @@ class KnownWorker:
         return slots.most + slots.reserved if self.info.shares_slots and not self.problem else slots.total
 
     @property
+    def machine_now(self) -> MachineLoad | None:
+        """How busy its machine is; None if the worker is away, or does not say."""
+        return self.machine if self.connected else None
+
+    @property
     def is_replaced(self) -> bool:
         """True if a new worker in its folder says that it is dead, and it was not heard of since."""
         return self.last_heard <= self.replaced_at
@@ -96,13 +104,18 @@ class KnownWorker:
         return -self.slots.free_for_tasks - len(self.held.recalled)
 
     @property
+    def has_spare_slots(self) -> bool:
+        """True if tasks may have slots that no task has. Calls may have them."""
+        return self.info.takes_tasks and self.slots.by_tasks < self.slots.shared
+
+    @property
     def is_laden(self) -> bool:
         """True if more was given to it than it has slots for. Calls that have slots do not count: they come and go."""
         return self.connected and self.slots.by_tasks > self.slots.shared
 
     @property
     def is_willing(self) -> bool:
-        return self.connected and not self.draining and self.ask_again_at == NEVER
+        return self.info.takes_tasks and self.connected and not self.draining and self.ask_again_at == NEVER
 
 
 class WorkerTable:
@@ -160,7 +173,7 @@ class WorkerTable:
             self._turns.pop(name, None)
         elif name not in self._turns:
             self._line_up(worker)
-        _keep(self.spare, worker, worker.slots.by_tasks < worker.slots.shared)
+        _keep(self.spare, worker, worker.has_spare_slots)
         _keep(self.laden, worker, worker.is_laden)
 
     def use(self, worker: KnownWorker) -> None:
@@ -192,17 +205,17 @@ class WorkerTable:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
-            worker.slots.check(
-                (held.slots for held in worker.held.values()), (call.slots for call in worker.serves.values())
-            )
+            name, slots = worker.info.id, worker.slots
+            slots.check([held.slots for held in worker.held.values()], [call.slots for call in worker.serves.values()])
             worker.held.check()
-            assert (worker.room > 0) == (worker.info.id in self._turns)
-            assert (worker.slots.by_tasks < worker.slots.shared) == (worker.info.id in self.spare)
-            assert worker.is_laden == (worker.info.id in self.laden)
-            assert (worker.ask_again_at < NEVER) == (worker.info.id in self.refusing)
-        tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
-        assert all(worker in self._workers for table in tables for worker in table)
-        assert self.in_turn() == sorted(self._turns.values(), key=_get_turn)
+            assert (worker.room > 0) == (name in self._turns)
+            assert worker.has_spare_slots == (name in self.spare)
+            assert worker.is_laden == (name in self.laden)
+            assert (worker.ask_again_at < NEVER) == (name in self.refusing)
+        for table in (self._turns, self._changed, self.spare, self.laden, self.refusing):
+            assert self._workers.keys() >= table.keys()
+        turns = [worker.turn for worker in self._turns.values()]
+        assert turns == sorted(turns)
 
 
 def _keep(table: dict[str, KnownWorker], worker: KnownWorker, belongs: bool) -> None:

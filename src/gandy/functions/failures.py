@@ -1,5 +1,6 @@
 """Packs exceptions into bytes and opens them: pickled if possible, and always with their traceback as text."""
 
+import os
 import pickle
 from typing import Final, NamedTuple
 
@@ -7,7 +8,8 @@ from gandy.functions.errors import RemoteError, RemoteTraceback
 from gandy.functions.packing import PROTOCOL, pack, unpack
 from gandy.limits import MAX_CAUSES, MAX_ERROR_LINE
 
-OURS: Final = __file__.removesuffix("functions/failures.py")  # files of gandy itself
+# Files of gandy itself, and of the loop on which it runs coroutine functions.
+OURS: Final = (__file__.removesuffix("functions/failures.py"), f"{os.__file__.removesuffix('os.py')}asyncio{os.sep}")
 
 
 class PackedException(NamedTuple):
@@ -51,7 +53,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """Format an exception as Python prints it, without gandy's own frames."""
+    """Format an exception as Python prints it, without gandy's own frames at its beginning."""
     # Imported late: most processes never need it.
     import traceback
 

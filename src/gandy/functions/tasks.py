@@ -1,6 +1,7 @@
 """Packs function tasks: a function with its arguments, or a chunk of a map, whose function is packed separately."""
 
 from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any, NamedTuple, cast
 
 from gandy.functions.packing import Packed, pack, unpack
@@ -14,7 +15,10 @@ ADVICE = (
 
 
 class FunctionTask(NamedTuple):
-    """What a slot process runs: a function once, or once for each tuple of arguments in a chunk."""
+    """What a slot process runs: a function once, or once for each tuple of arguments in a chunk.
+
+    A coroutine function is run to its end, each time on a loop of its own.
+    """
 
     function: Function
     args: tuple[Any, ...]
@@ -25,8 +29,18 @@ class FunctionTask(NamedTuple):
         """Return the value; of a chunk, the list of values."""
         function = self.function
         if self.chunk is None:
-            return function(*self.args, **self.kwargs)
-        return [function(*args) for args in self.chunk]
+            return _finish(function(*self.args, **self.kwargs))
+        return [_finish(function(*args)) for args in self.chunk]
+
+
+def _finish(value: Any) -> Any:
+    """Run what a coroutine function returned; any other value is the result already."""
+    if not isinstance(value, CoroutineType):
+        return value
+    # Imported late: it takes longer than everything else in a slot process, and most functions do not need it.
+    import asyncio
+
+    return asyncio.run(value)
 
 
 def pack_task(function: Function, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:

@@ -1,35 +1,15 @@
-"""Parses and formats numbers, durations and texts as people write them. It reads no clock and prints nothing."""
+"""Formats numbers, durations and texts as people read them. It reads no clock and prints nothing."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from typing import Final
 
 from gandy.moments import Wall
 
-# Seconds of each unit that people write.
-_UNITS: Final = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_SIZE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)B?")
-_TIME: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
-
 # Two units that are shown together, and each in seconds.
 _PAIRS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-
-
-def parse_seconds(text: str) -> float | None:
-    """Parse a duration in seconds; None if the text is not one."""
-    found = _TIME.fullmatch(text.strip().lower())
-    if found is None or found[2] not in _UNITS:
-        return None
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def parse_bytes(text: str) -> int | None:
-    """Parse a size in bytes; None if the text is not one."""
-    found = _SIZE.fullmatch(text.strip().upper())
-    return None if found is None else int(float(found[1]) * 1000 ** " KMGT".index(found[2] or " "))
 
 
 def format_seconds(seconds: float) -> str:

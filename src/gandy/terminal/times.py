@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from gandy.amounts import parse_seconds
 from gandy.moments import Shared, Wall
-from gandy.terminal.people import parse_seconds
 
 AT_HELP: Final = "When it begins, by the shared clock: +5, +2min, 14:00, '2026-11-16 14:00:00'."
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gandy.core.explain import describe_ending
-from gandy.core.model import Cause, Ending
+from gandy.core.model import Ending
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 from gandy.terminal.people import make_printable
@@ -111,7 +111,7 @@ def _make_kind(ending: Ending) -> _Kind:
 def find_last_words(ending: Ending) -> str:
     """The last line that a task wrote to standard error; what it raised; or what its worker noted."""
     note = _cut(ending.note)
-    if ending.cause is Cause.RAISED and note:
+    if ending.has_raised and note:
         return note
     return _find_last_line(ending.tail) or note
 

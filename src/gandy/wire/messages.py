@@ -68,6 +68,8 @@ class Extension(IntFlag):
     TIMED = 64  # calls and tasks that begin at a shared time
     BEGUN = 128  # a worker reports which tasks have begun
     SHARDS = 256  # the crew has many foremen, and the worker has a link to each shard of jobs
+    LOAD = 512  # a worker reports the load and the memory of its machine
+    LINKED = 1024  # jobs that run after others have ended in any way, or follow others task by task
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
@@ -190,6 +192,7 @@ class About(Struct, frozen=True, gc=False, omit_defaults=True):
     # Ids of former workers, which ran in the same folder and died: this one reports what they left there.
     former: Annotated[tuple[Name, ...], Meta(max_length=MAX_FORMER)] = ()
     folder: Path = ""  # where it keeps results until they are acknowledged, for a foreman on the same machine
+    takes_tasks: bool = True  # else all its slots are for calls
 
 
 class Ok(Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gandy.clocks import read_wall
 from gandy.core.model import Cause, Ending
-from gandy.worker.frames import RAISED, REFUSED, SHORT, Answer
+from gandy.worker.frames import NOT_RETRIED, RAISED, REFUSED, SHORT, Answer
 from gandy.worker.oom import OomCounter
 from gandy.worker.running_task import RunningTask
 from gandy.worker.slot_process import SlotProcess
@@ -77,10 +77,10 @@ def read_answer(answer: Answer) -> Ending:
     if answer.kind == REFUSED:
         cause = Cause.RETURNED if answer.flags & SHORT else Cause.NOT_STARTED
         return Ending(cause=cause, ended=read_wall(), peak_memory_bytes=peak, note=note, result=result)
-    cause, exit_code = (Cause.RAISED, None) if answer.kind == RAISED else (Cause.EXIT, 0)
+    cause = {RAISED: Cause.RAISED, NOT_RETRIED: Cause.NOT_RETRIED}.get(answer.kind, Cause.EXIT)
     return Ending(
         cause=cause,
-        exit_code=exit_code,
+        exit_code=0 if cause is Cause.EXIT else None,
         started=answer.started,
         ended=answer.ended,
         peak_memory_bytes=peak,

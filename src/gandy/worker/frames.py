@@ -22,6 +22,7 @@ READY: Final = 0
 VALUE: Final = 1  # the body is what the function returned
 RAISED: Final = 2  # the body is the exception, the note its description
 REFUSED: Final = 3  # the task could not begin; the note says why
+NOT_RETRIED: Final = 4  # like RAISED, and the task is not to be tried again
 
 PRINTED: Final = 1  # there is output: the two files belong to the task, and the process opens the next two
 HAS_CHILDREN: Final = 2  # the function left processes behind: they must end with the task, so this process must end too
@@ -118,7 +119,7 @@ class AnswerReader:
             data = self._begun + data
         while len(data) - at >= ANSWER.size:
             kind, flags, note_bytes, body_bytes, peak, started, ended = ANSWER.unpack_from(data, at)
-            if kind > REFUSED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_PICKLE_BYTES:
+            if kind > NOT_RETRIED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_PICKLE_BYTES:
                 raise FrameError("sent an invalid answer")
             body_at = at + ANSWER.size + note_bytes
             if len(data) < body_at:

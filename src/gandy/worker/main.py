@@ -44,7 +44,9 @@ FIRST_JOIN_PAUSE, LONGEST_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to
 AHEAD_PER_SLOT = 500  # the foreman sends fewer if tasks take longer
 
 
-def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reserved: int = 0) -> About:
+def make_about(
+    slots: int | None, tags: tuple[str, ...], name: str | None, reserved: int = 0, takes_tasks: bool = True
+) -> About:
     """Describe this worker for HELLO. Slots that are reserved for calls are not counted.
 
     The id is new at each start, since tasks of an earlier start died with that worker.
@@ -58,8 +60,9 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reser
         raise ConfigError(f"a worker with {count} slots can reserve 0 to {count - 1} of them for calls, not {reserved}")
     count = _fit(count, reserved) - reserved
     name = name or socket.gethostname()
-    ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
-    about = About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
+    ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT) if takes_tasks else 0
+    tags = (*tags, PYTHON_TAG) if takes_tasks else tags
+    about = About(f"{name}-{secrets.token_hex(6)}", name, count, tags, __version__, ahead, takes_tasks=takes_tasks)
     try:
         return msgspec.convert(msgspec.to_builtins(about), About)  # with the checks that the foreman will make
     except msgspec.ValidationError as error:

@@ -14,7 +14,7 @@ from gandy.clocks import read_monotonic
 from gandy.core.model import AttemptKey
 from gandy.limits import MAX_PICKLE_BYTES
 from gandy.worker.answer_polling import AnswerPolling
-from gandy.worker.frames import HAS_CHILDREN, RAISED, SHORT, Answer
+from gandy.worker.frames import HAS_CHILDREN, NOT_RETRIED, RAISED, SHORT, Answer
 from gandy.worker.idle_processes import IdleProcesses
 from gandy.worker.order import PythonOrder
 from gandy.worker.output import OutputFolder
@@ -171,7 +171,7 @@ class SlotPool:
                 self._begin(process, task)
 
     def on_answer(self, process: SlotProcess, task: RunningTask, answer: Answer) -> None:
-        process.group.has_failed = answer.kind == RAISED
+        process.group.has_failed = answer.kind in (RAISED, NOT_RETRIED)
         can_stay = not (_read_python(task).fresh or answer.flags & (HAS_CHILDREN | SHORT) or _has_strays(process))
         if not can_stay:
             self._open.pop(process, None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from gandy.config import Addresses, find_home
+from gandy.errors import ConfigError
 from gandy.net import loop
 from gandy.worker.commands import Commands
 from gandy.worker.main import OUTPUT_NAME, configure_logging, find_work, make_about, serve
@@ -19,9 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Worker:
     """A worker for the foreman at `foreman`, else that of the `ensemble`, else at GANDY_FOREMAN, else on this machine.
 
-    It runs tasks of jobs like any other worker, and calls of the functions that are decorated as its commands. With
-    `reserve`, that many slots are for calls alone. In an ensemble it knows the shared time, and can begin calls and
-    tasks at a given time.
+    It answers calls of the functions that are decorated as its commands. With `jobs`, it also runs tasks of jobs like
+    any other worker; then `reserve` slots are for calls alone, and `tags` are what jobs may ask for. In an ensemble it
+    knows the shared time, and can begin calls and tasks at a given time.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Worker:
         *,
         slots: int | None = None,
         name: str | None = None,
+        jobs: bool = False,
         tags: tuple[str, ...] = (),
         reserve: int = 0,
         insecure: bool = False,
@@ -40,7 +42,10 @@ class Worker:
         self._foreman = foreman
         self._is_insecure = insecure
         self._ensemble = ensemble
-        self._about = make_about(slots, tags, name, reserve)
+        for option, value in (("tags", tags), ("reserve", reserve)):
+            if value and not jobs:
+                raise ConfigError(f"{option} is for a worker that takes jobs, too; write jobs=True")
+        self._about = make_about(slots, tags, name, reserve, jobs)
         self._reserve = reserve
         self._stop: Callable[[], None] = _do_nothing
 

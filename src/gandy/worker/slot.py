@@ -16,6 +16,7 @@ from importlib import import_module
 from gandy.clocks import read_monotonic, read_wall
 from gandy.files import write_all
 from gandy.functions import Function, describe_error, format_error, open_function, open_task, pack_error, pack_value
+from gandy.functions.decorated import is_final
 from gandy.limits import MAX_PICKLE_BYTES
 from gandy.worker.frames import (
     ASSIGNMENT,
@@ -26,6 +27,7 @@ from gandy.worker.frames import (
     KEPT_JOBS,
     MEASURES,
     NO_TIME,
+    NOT_RETRIED,
     PRINTED,
     RAISED,
     READY,
@@ -106,12 +108,14 @@ class Slot:
         _send(encode_answer(kind, flags, note, body, peak, started, ended), body)
 
     def _run(self, setting: Setting, packed: bytearray) -> Outcome:
+        function: Function | None = None
         try:
             task = open_task(packed, self._find_shared(setting.job) if setting.has_shared else None)
             if len(packed) > BUFFER_BYTES:
                 with suppress(BufferError):  # unless arrays are still in it
                     packed.clear()
-            value, function = task.run(), task.function
+            function = task.function
+            value = task.run()
             del task  # frees its arguments before there are two copies of the result
             body = pack_value(value, function)
             if len(body) > MAX_PICKLE_BYTES:
@@ -119,7 +123,8 @@ class Slot:
         except BaseException as error:  # noqa: BLE001 - also SystemExit: the process stays, and the caller gets it
             trace = format_error(error)
             self._output.print_error(trace)
-            return RAISED, describe_error(error), pack_error(error, trace)
+            kind = NOT_RETRIED if is_final(function, error) else RAISED
+            return kind, describe_error(error), pack_error(error, trace)
         return VALUE, "", body
 
     def _keep_shared(self, job: int, shared: bytearray) -> None:

@@ -1,5 +1,8 @@
 """What a program may say about a job."""
 
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,9 +48,31 @@ def test_lines_are_split_into_parts_that_fit(sizes: list[int]) -> None:
     assert all(parts) or not lines
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ({"timeout": "5s"}, {"timeout": 5.0}),
+        ({"timeout": "1.5min"}, {"timeout": 90.0}),
+        ({"timeout": timedelta(minutes=2)}, {"timeout": 120.0}),
+        ({"timeout": 7}, {"timeout": 7.0}),
+        ({"memory": "2G"}, {"memory": 2_000_000_000}),
+        ({"memory": "500 kB"}, {"memory": 500_000}),
+        ({"memory": 1e9}, {"memory": 1_000_000_000}),
+        ({"after": SimpleNamespace(id=3)}, {"after": (3,)}),
+        ({"after": [SimpleNamespace(id=3), 4]}, {"after": (3, 4)}),
+        ({"after": 5}, {"after": (5,)}),
+        ({"cwd": Path("/tmp")}, {"cwd": "/tmp"}),
+        ({"retries": 3.0}, {"retries": 3}),
+    ],
+)
+def test_options_may_be_written_as_people_write_them(written: dict[str, Any], kept: dict[str, Any]) -> None:
+    assert make_submit("true", JobOptions(**written)).spec == JobSpec(command="true", **kept)
+
+
 def test_everything_else_is_passed_on() -> None:
     said: dict[str, Any] = {"name": "n", "cwd": "/", "env": {"A": "1"}, "retries": 2, "timeout": 1.5, "priority": -1}
     said |= {"slots": 2, "tags": ("gpu",), "limit": 4, "held": True, "after": (3,)}
+    said |= {"after_any": (4,), "after_each": (5,)}
     assert make_submit("true", JobOptions(**said)).spec == JobSpec(command="true", **said)
 
 
@@ -67,6 +92,25 @@ def test_everything_else_is_passed_on() -> None:
         ("true", {"lines": "abc"}, "lines is the single string 'abc'"),
         ("true", {"tags": "gpu"}, "tags is the single string 'gpu'"),
         ("true", {"lines": ["a"], "tasks": 2}, "not both"),
+        (print, {}, r"is a function, and submit takes commands; write client.run\(print, ...\)"),
+        (5, {}, "the command is 5; write a list of strings"),
+        ("true", {"timeout": "soon"}, "timeout is 'soon', which is not a time; write seconds, \"5s\""),
+        ("true", {"timeout": [5]}, r"timeout is \[5\] \(list\); write seconds"),
+        ("true", {"memory": "much"}, "memory is 'much', which is not a size; write bytes, \"500K\""),
+        ("true", {"memory": 1.5}, "memory is 1.5, and must be a whole number"),
+        ("true", {"memory": "0"}, "memory is 0, and must be at least 1"),
+        ("true", {"retries": "3"}, "retries is '3', and must be a whole number"),
+        ("true", {"priority": None}, r"priority is None \(NoneType\), and must be a whole number"),
+        ("true", {"after": "1"}, "after is '1', which is not a job; write its number, or what `submit` returned"),
+        ("true", {"after": [1.5]}, "after is 1.5, which is not a job"),
+        ("true", {"name": 3}, "name is 3, and must be a string"),
+        ("true", {"env": "A=3"}, "env is 'A=3', and must be a dict of strings"),
+        ("true", {"env": {"A": 3}}, "env has 3 for 'A': both must be strings"),
+        ("true", {"cwd": 3}, "cwd is 3, and must be a path"),
+        ("true", {"cwd": b"/tmp"}, r"cwd is b'/tmp' \(bytes\), and must be a string"),
+        ("true", {"at": "14:00"}, r"at is '14:00', which is not a time; write it as client.now\(\) \+ 5"),
+        ("true", {"at": float("inf")}, "at is inf, which is not a time"),
+        ("true", {"tags": 3}, "tags is 3; write a list of strings"),
     ],
 )
 def test_nonsense_is_named(command: Any, options: dict[str, Any], text: str) -> None:

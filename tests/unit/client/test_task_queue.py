@@ -12,6 +12,7 @@ class FakeFuture:
     def __init__(self, queue: TaskQueue, task: bytes = b"task") -> None:
         self.number = 0
         self.failure: GandyError | None = None
+        self._queue = queue
         queue.add(task, self)
 
     def on_start(self) -> None: ...
@@ -20,6 +21,9 @@ class FakeFuture:
 
     def on_failure(self, error: GandyError) -> None:
         self.failure = error
+
+    def abandon(self) -> None:
+        self._queue.cancel(self.number)
 
 
 def a_queue() -> TaskQueue:
@@ -36,6 +40,26 @@ def test_tasks_are_numbered_and_stay_until_the_foreman_has_them() -> None:
     queue.confirm_batch(batch)
     assert (queue.first_unsent, queue.get_batch(), queue.unsent) == (4, (b"four",), 1)
     assert queue.list_waiting() == [1, 2, 3, 4]  # none has ended
+
+
+def test_killed_task_keeps_its_future_until_it_has_ended() -> None:
+    queue = a_queue()
+    first, second = FakeFuture(queue), FakeFuture(queue)
+    queue.kill(first.number)
+    assert queue.get_cancelled() == (1,)
+    assert queue.pop(first.number) is first
+    queue.kill(first.number)  # it has ended: nothing is to be done
+    assert queue.get_cancelled() == (1,)
+    assert queue.list_waiting() == [second.number]
+
+
+def test_all_tasks_that_have_not_ended_are_abandoned() -> None:
+    queue = a_queue()
+    first, _second, _third = (FakeFuture(queue) for _ in range(3))
+    queue.pop(first.number)
+    assert queue.abandon_all() == 2
+    assert queue.get_cancelled() == (2, 3)
+    assert queue.abandon_all() == 0
 
 
 def test_batch_fits_a_request() -> None:

@@ -33,6 +33,19 @@ def test_no_worker() -> None:
     assert "No worker is connected" in explain(reactor, submit(reactor))
 
 
+def test_workers_that_only_answer_calls() -> None:
+    reactor = PromptReactor()
+    reactor.on_hello(WorkerInfo("w", "w", 2, takes_tasks=False), [], 0.0)
+    job = submit(reactor)
+    assert "only answer calls" in explain(reactor, job)
+    reactor.on_hello(WorkerInfo("v", "v", 1, takes_tasks=False), [], 0.0)
+    reactor.on_hello(WorkerInfo("u", "u", 1, frozenset({"cpu"})), [], 0.0)
+    assert "tags: gpu" in explain(reactor, submit(reactor, tags=("gpu",)))
+    other = reactor.workers.find("u")
+    assert other is not None
+    assert len(other.held) == 1  # of the first job
+
+
 def test_held_and_waiting_for_another() -> None:
     reactor = a_crew()
     first = submit(reactor, held=True)

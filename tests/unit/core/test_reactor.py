@@ -162,6 +162,13 @@ def test_a_failure_is_retried_after_a_growing_pause() -> None:
     assert (ended(effects), states(effects)) == ([(key(1, 3), TaskState.FAILED)], [JobState.FAILED])
 
 
+def test_an_exception_that_is_not_retried_fails_a_task_at_once() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1, retries=2))
+    effects = crew.end(key(1, 1), Ending(cause=Cause.NOT_RETRIED), now=10.0)
+    assert (ended(effects), states(effects)) == ([(key(1, 1), TaskState.FAILED)], [JobState.FAILED])
+
+
 def test_what_is_due_and_waits_for_a_slot_needs_no_clock() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1, retries=1, retry_pause=1.0))

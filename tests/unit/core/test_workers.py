@@ -56,6 +56,15 @@ def test_absent_draining_and_refusing_workers_have_no_free_slot() -> None:
     assert KnownWorker(info, connected=False).free == 0
 
 
+def test_a_worker_that_takes_no_tasks_has_slots_for_calls_alone() -> None:
+    table = WorkerTable()
+    worker = KnownWorker(WorkerInfo("a", "a", 4, ahead=10, takes_tasks=False), connected=True)
+    table.add(worker)
+    assert (worker.free, worker.room, worker.slots.free_for_calls) == (0, 0, 4)
+    assert (turns(table), table.spare) == ([], {})
+    table.check()
+
+
 def test_a_worker_can_leave() -> None:
     table = a_table("a", "b")
     table.remove(get(table, "a"))

@@ -1,15 +1,17 @@
 """Function tasks: packed, opened, run; and what is said of things that cannot be pickled."""
 
+import asyncio
 import functools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from gandy.functions import (
     NotPicklable,
+    format_error,
     open_function,
     open_result,
     open_task,
@@ -46,6 +48,51 @@ def test_chunk_is_run_with_the_shared_function() -> None:
     assert open_task(pack_items([(2, 3), (3, 2)]), function).run() == [8, 9]
     assert open_task(pack_items([]), function).run() == []
     assert open_task(pack_items([(1, 1)]), function).function is math.pow
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+class Doubler:
+    async def __call__(self, number: int) -> int:
+        return await double(number)
+
+
+@pytest.mark.parametrize("function", [double, Doubler(), functools.partial(double), lambda number: double(number)])
+def test_coroutine_is_run_to_its_end(function: Callable[[int], Any]) -> None:
+    assert open_task(pack_task(function, (4,))).run() == 8
+    assert open_task(pack_items([(1,), (2,)]), function).run() == [2, 4]
+
+
+def test_coroutine_leaves_no_loop_behind() -> None:
+    async def find_loop() -> int:
+        begun = asyncio.create_task(asyncio.sleep(3_600))  # is cancelled when the function returns
+        await asyncio.sleep(0)
+        return id(begun)
+
+    assert open_task(pack_task(find_loop)).run()
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        asyncio.get_running_loop()
+
+
+async def fail() -> None:
+    await asyncio.sleep(0)
+    raise ValueError("bad")
+
+
+def test_traceback_of_a_coroutine_begins_where_it_was_written() -> None:
+    with pytest.raises(ValueError, match="bad") as caught:
+        open_task(pack_task(fail)).run()
+    error = caught.value
+    assert error.__traceback__ is not None
+    error.__traceback__ = error.__traceback__.tb_next  # this frame, which a slot process does not have
+    lines = format_error(error).splitlines()
+    assert (lines[0], lines[2:]) == (
+        "Traceback (most recent call last):",
+        ['    raise ValueError("bad")', "ValueError: bad"],
+    )
 
 
 def test_value_comes_back() -> None:

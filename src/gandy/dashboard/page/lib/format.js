@@ -129,6 +129,7 @@ const CAUSES = {
   worker_stopped: "its worker was stopped",
   returned: "given back before it began",
   raised: "raised an exception",
+  not_retried: "raised an exception that is not retried",
   memory: "used too much memory and was killed",
 };
 
