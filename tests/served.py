@@ -81,9 +81,11 @@ class ServedForeman:
         name = name or f"client {self._links}"
         return self.foreman.on_link(PlayedPort(name), Credentials(role, f"key of {name}"), self.now)
 
-    def worker(self, name: str = "w", slots: int = 2, extensions: Extension = FOREMAN_OFFERS) -> Link:
+    def worker(
+        self, name: str = "w", slots: int = 2, extensions: Extension = FOREMAN_OFFERS, version: str = ""
+    ) -> Link:
         link = self.connect(f"link of {name}", CrewRole.OWNER)
-        hello = Hello(slots, (), extensions & ~Extension.CLIENT, About(f"{name}-1", name, slots))
+        hello = Hello(slots, (), extensions & ~Extension.CLIENT, About(f"{name}-1", name, slots, version=version))
         self.foreman.on_data(link, v2.encode(0, hello), self.now)
         self.pump()
         return link

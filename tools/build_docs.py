@@ -1,4 +1,5 @@
-"""Writes what docs takes from the code: diagrams, tables, test vectors, transcripts, the command line, measurements.
+"""Writes what docs takes from the code: diagrams, tables, test vectors, transcripts, the command line, the HTTP API,
+measurements.
 
 It owns the SVGs, and in pages the lines between `<!-- generated: NAME -->` and `<!-- end -->`. It leaves every other
 line alone, and refuses a page where a block is missing or unknown. `--check` only lists what is not current.
@@ -24,6 +25,7 @@ from gandy.talk.law import LAW, State
 from gandy.testing.transcript import describe
 from gandy.wire import v2
 from gandy.wire.messages import Extension
+from tools.describe_api import describe_addresses, describe_types, list_addresses
 from tools.describe_benchmarks import describe_tables, draw_table, list_marks
 from tools.describe_commands import describe_commands, list_commands, list_job_keys
 from tools.draw_bands import draw_bands, list_packages
@@ -84,6 +86,8 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.TIMED: "Calls and tasks that begin at a shared time.",
     Extension.BEGUN: "A worker says which tasks it runs.",
     Extension.SHARDS: "A crew with many foremen: where its shards are, and what each wants of a worker.",
+    Extension.LOAD: "A worker says how busy its machine is.",
+    Extension.LINKED: "Jobs that run after others have ended in any way, or follow others task by task.",
 }
 
 
@@ -128,6 +132,11 @@ def build() -> dict[Path, str]:
         "protocol/extensions.md": {"extensions": list_extensions()},
         "protocol/sessions.md": list_sessions("jobs-v2-sessions.json"),
         "reference/command-line.md": {"list": list_commands(), "commands": describe_commands()},
+        "reference/http-api.md": {
+            "list": list_addresses(),
+            "addresses": describe_addresses(),
+            "types": describe_types(),
+        },
         "reference/job-file.md": {"keys": list_job_keys()},
         "benchmarks.md": {"marks": list_marks(results), "tables": describe_tables(results)},
     }

@@ -36,7 +36,7 @@ text { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace
 
 # Which band a package belongs to. Packages of two bands, such as a door, have the same bands inside.
 BANDS: Final[Mapping[str, Sequence[str]]] = {
-    "face": ("cli", "dashboard", "terminal", "up", "joblib", "testing"),
+    "face": ("cli", "dashboard", "terminal", "up", "crew", "joblib", "pytest_plugin", "testing"),
     "io": (
         *(
             "viewer",
@@ -50,6 +50,7 @@ BANDS: Final[Mapping[str, Sequence[str]]] = {
             "store",
             "functions",
             "progress",
+            "notebook",
             "journal",
         ),
         *("keys", "interfaces", "files", "processes", "poll_thread", "clocks"),

@@ -7,14 +7,17 @@ if TYPE_CHECKING:
     from gandy.bus import AsyncEnsemble, Ensemble
     from gandy.client import AsyncClient, AsyncJob, Client, Job, JobState, TaskState, task
     from gandy.client.executor import Executor
+    from gandy.crew import AsyncCrew, Crew
     from gandy.worker.program import Worker
 
 __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
+    "AsyncCrew",
     "AsyncEnsemble",
     "AsyncJob",
     "Client",
+    "Crew",
     "Ensemble",
     "Executor",
     "Job",
@@ -29,6 +32,8 @@ def __getattr__(name: str) -> Any:
     """Imports each name when it is first used: `gandy --help` and the pure bands need none."""
     if name in ("AsyncEnsemble", "Ensemble"):
         return getattr(import_module("gandy.bus"), name)
+    if name in ("AsyncCrew", "Crew"):
+        return getattr(import_module("gandy.crew"), name)
     if name == "Executor":
         return import_module("gandy.client.executor").Executor
     if name == "Worker":

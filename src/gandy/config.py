@@ -17,9 +17,6 @@ NETWORK: Final = ("tcp", "plain")
 LONGEST_SOCKET_PATH: Final = 107
 
 
-# Where foremen are, as users write it: an address, several with commas between them, or a sequence of such texts.
-Addresses = str | Sequence[str]
-
 # A comma that certainly ends an address, because another one with a scheme follows.
 _SURE_COMMA: Final = re.compile(r",\s*(?=(?:unix|ensemble):|(?:tcp|plain)://)")
 
@@ -40,6 +37,11 @@ class Address(NamedTuple):
             return f"{self.scheme}:{self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
+
+
+# Where foremen are, as users write it: an address, several with commas between them, or a sequence of such texts; or an
+# address that a client has.
+Addresses = str | Address | Sequence[str]
 
 
 def find_home(environ: Mapping[str, str], platform: str) -> str:
@@ -80,6 +82,8 @@ def parse_addresses(texts: Addresses) -> tuple[Address, ...]:
 
     Raises: ConfigError.
     """
+    if isinstance(texts, Address):
+        return (texts,)
     written = (texts,) if isinstance(texts, str) else texts
     return tuple(dict.fromkeys(parse_address(each) for text in written if text for each in _split(text)))
 

@@ -5,6 +5,7 @@ GandyError
 │   └── TaskTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
 │   └── NothingListens            no program listens at any address of the foreman: it does not run
+├── CrewFailed                    the crew that this program started did not come up, has died, or was closed
 ├── JobError
 │   ├── JobNotFound
 │   ├── JobMoved                  another foreman is taking over the job; try again
@@ -103,6 +104,10 @@ class NothingListens(LinkError):
         super().__init__(f"no foreman is running at {' or '.join(places)}; {hint}")
         self.places = places
         self.hint = hint
+
+
+class CrewFailed(GandyError):
+    """The crew that this program started did not come up, has died, or was closed."""
 
 
 class Rejected(GandyError):

@@ -14,6 +14,15 @@ MAX_AHEAD: Final = 1_000
 # Characters of the text in which a worker reports what it is short of: a line for users.
 MAX_PROBLEM: Final = 500
 
+# Load of a machine: processes that run or wait to run. No kernel has room for so many.
+MAX_LOAD: Final = 1e7
+
+# Cores of a machine, with room for those of the next decades.
+MAX_CORES: Final = 1 << 20
+
+# Versions of gandy that one answer names: a crew that is changed machine by machine has two.
+MAX_VERSIONS: Final = 20
+
 # Links whose TLS handshake is not done, and as many that want to join. Each takes up to 50 KB, most of it in OpenSSL.
 MAX_STRANGERS: Final = 500
 
@@ -253,6 +262,9 @@ MAX_GLANCES: Final = 1_000
 # Attempts that one update shows as they begin, and as they end: ten updates a second are more than a person can read.
 # Of those that viewers saw running, none is left out; an update has as many as it has jobs.
 MAX_SPANS: Final = 200
+
+# Calls that one update shows as they begin, and as they end, besides those that viewers saw running.
+MAX_CALL_SPANS: Final = 100
 
 # Characters of a job's title: a column of a table.
 MAX_TITLE: Final = 80

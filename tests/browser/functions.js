@@ -11,7 +11,7 @@ async (load) => {
     formatCommand,
     describeEnding,
   } = await load("/lib/format.js");
-  const { parseRoute, formatRoute, linkJob, linkTask } = await load("/lib/router.js");
+  const { parseRoute, formatRoute, linkCommand, linkJob, linkTask } = await load("/lib/router.js");
   const { cleanOutput, keepEnd, matches } = await load("/lib/text.js");
   const { TaskStates, unpack } = await load("/lib/states.js");
   const { Crew, compareWords, listReasons } = await load("/lib/crew.js");
@@ -32,11 +32,12 @@ async (load) => {
 
   const job = (number, state) => ({ job: number, state, waiting: 4, held: false });
   const span = (ended) => ({ worker: "w", lane: 0, job: 1, task: 1, attempt: 1, state: "running", began: 1, ended });
-  const part = { at: 10, jobs: [], workers: [], commands: [], spans: [], points: [], slots: 1, used: 1 };
+  const call = (number, ended, lane = 0) => ({ worker: "w", lane, number, command: "ping", state: "running", began: 1, ended });
+  const part = { at: 10, jobs: [], workers: [], commands: [], spans: [], calls: [], points: [], slots: 1, used: 1 };
   const crew = new Crew();
-  crew.replace({ ...part, jobs: [job(1, "running")], spans: [span(null)] });
+  crew.replace({ ...part, jobs: [job(1, "running")], spans: [span(null)], calls: [call(1, null), call(1, null, 1)] });
   crew.change({ ...part, at: 11, jobs: [job(2, "finished"), job(3, "waiting")], spans: [span(11)], points: [[11]] });
-  crew.change({ ...part, at: 12, forgotten: [3] });
+  crew.change({ ...part, at: 12, forgotten: [3], calls: [call(1, 12)] });
 
   const small = planGrid(7, 40, 1); // two columns
   const fine = planGrid(5000, 500, 2);
@@ -121,6 +122,12 @@ async (load) => {
       [crew.running.size, crew.ended.length],
       [0, 1],
     ],
+    "a call that ends is the one in its lane": [
+      [crew.runningCalls.size, crew.endedCalls.map((each) => each.lane)],
+      [1, [0]],
+    ],
+    "calls and attempts of a worker are drawn together": [crew.listSpans().get("w").length, 3],
+    "a call is found by its command": [linkCommand("a b"), "#/calls?filter=a+b"],
     "points are added": [crew.points, [[11]]],
     "without workers, tasks wait for one": [listReasons(crew), [{ why: "worker", tasks: 4, jobs: [1] }]],
     "names are in the order of their numbers": [["w10", "w2"].sort(compareWords), ["w2", "w10"]],

@@ -73,6 +73,25 @@ def test_job_is_held_released_and_cancelled(site: Site, tab: Tab) -> None:
         tab.wait_for(f"document.querySelector('.head .state').innerText === '{state}'")
 
 
+def test_worker_is_drained_or_stopped_after_a_question(site: Site, tab: Tab) -> None:
+    for name in ("drained", "stopped"):
+        site.start_worker("--name", name, "--slots", "1")
+    site.crew.submit("--tasks", "2", "--", "sleep", "1000")
+    site.start_dashboard().show(tab, "#/workers")
+    tab.wait_for("gandy.crew.now.running === 2")
+    for name, button, state in (("drained", "Drain", "draining"), ("stopped", "Stop now", None)):
+        row = f"[...document.querySelectorAll('li.worker')].find((row) => row.innerText.startsWith({name!r}))"
+        tab.wait_for(f"{row}.querySelector('.load').innerText.includes('load')")
+        tab.run(f"[...{row}.querySelectorAll('button')].find((each) => each.innerText === {button!r}).click()")
+        tab.wait_for(f"document.querySelector('#question[open]').innerText.includes('worker {name}?')")
+        assert "1 running task" in tab.run("document.querySelector('#question').innerText")
+        tab.click("#question button:last-child")
+        tab.wait_for(f"{row}.querySelector('.state').innerText === 'draining'" if state else f"!{row}")
+    rows = {row["name"]: row for row in site.crew.show("worker", "list")}
+    assert rows["drained"]["draining"]
+    assert "stopped" not in rows or not rows["stopped"]["connected"]
+
+
 def test_observer_sees_everything_and_no_buttons(tmp_path: Path, tab: Tab) -> None:
     url = f"tcp://127.0.0.1:{find_port()}"
     with open_site(tmp_path / "owner", "--listen", url) as site:
@@ -83,6 +102,9 @@ def test_observer_sees_everything_and_no_buttons(tmp_path: Path, tab: Tab) -> No
         observer.run("join", token)
         site.start_dashboard(observer).show(tab)
         tab.wait_for("document.body.innerText.includes('seen by all')")
+        go(tab, "#/workers")
+        tab.wait_for("document.querySelectorAll('li.worker').length === 1")
+        assert tab.run("document.querySelectorAll('li.worker button').length") == 0
         for route in (f"#/jobs/{job}", f"#/jobs/{job}/tasks/1"):
             go(tab, route)
             tab.wait_for("document.querySelector('.head .state').innerText === 'failed'")

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gandy.core.effects import Effect, Give, KillAttempts, Recall
 from gandy.core.gather import Place
 from gandy.core.jobs import ActiveJob
+from gandy.core.linking import SourceJob
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.policy import Policy
 from gandy.core.queue import Rank
@@ -128,7 +129,18 @@ class ReactorMachine(RuleBasedStateMachine):
             held=is_held,
             is_open=is_open,
             after=(self.choose_job(after),) if after % 3 == 0 and len(self.reactor.jobs) else (),
+            after_any=(self.choose_job(after),) if after % 5 == 0 and len(self.reactor.jobs) else (),
         )
+        self.take(self.reactor.control.submit(spec, self.now)[1])
+
+    @has_jobs
+    @rule(choice=choices, other=choices)
+    def submit_task_by_task(self, choice: int, other: int) -> None:
+        """Each task needs those with its number in one or two other jobs."""
+        jobs = [self.reactor.jobs.get(self.choose_job(each)) for each in (choice, other)]
+        after_each = tuple(dict.fromkeys(job.id for job in jobs))
+        count = max(1, *(job.tasks.count for job in jobs))
+        spec = JobSpec(command="true", tasks=count, retries=1, after_each=after_each)
         self.take(self.reactor.control.submit(spec, self.now)[1])
 
     @has_workers
@@ -186,7 +198,8 @@ class ReactorMachine(RuleBasedStateMachine):
     @rule(choice=choices)
     def retry(self, choice: int) -> None:
         self.retracted.clear()
-        self.take(self.reactor.control.retry(self.choose_job(choice), None, self.now))
+        job = self.reactor.jobs.get(self.choose_job(choice))
+        self.take(self.reactor.control.retry(job.id, None, self.now, self.find_sources(job)))
 
     @precondition(lambda self: bool(self.list_final()))
     @rule(choice=choices, tasks=st.sampled_from([None, (1,), (2, 3)]))
@@ -196,8 +209,16 @@ class ReactorMachine(RuleBasedStateMachine):
         final = self.list_final()
         job = final[choice % len(final)]
         job.is_cancelled = False  # the store does not keep this
-        job.awaited = {before for before in job.spec.after if self.reactor.jobs.find(before) is not None}
-        self.take(self.reactor.control.revive(job, None if tasks is None else map(TaskNumber, tasks), self.now))
+        before = (*job.spec.after, *job.spec.after_any)
+        job.awaited = {each for each in before if self.reactor.jobs.find(each) is not None}
+        job.has_takers = False
+        wanted = None if tasks is None else tuple(map(TaskNumber, tasks))
+        self.take(self.reactor.control.revive(job, wanted, self.now, self.find_sources(job)))
+
+    def find_sources(self, job: ActiveJob) -> dict[JobId, SourceJob]:
+        """What the store has of those that have left the memory."""
+        gone = [self.seen[each] for each in job.spec.after_each if self.reactor.jobs.find(each) is None]
+        return {each.id: SourceJob(each.tasks.copy_states(TaskNumber(1), each.tasks.count), True) for each in gone}
 
     def list_final(self) -> list[ActiveJob]:
         return [job for job in self.seen.values() if self.reactor.jobs.find(job.id) is None]

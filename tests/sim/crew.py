@@ -22,6 +22,7 @@ from tests.sim.disk import Disk
 from tests.sim.doors import SimulatedSocket
 from tests.sim.ensemble_network import NetworkFaults
 from tests.sim.foreman import ForemanProgram
+from tests.sim.garbage import freed_at_the_end
 from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import Network, Wire
 from tests.sim.overseer import Overseer
@@ -190,9 +191,11 @@ def run_seeds(seeds: Iterable[int]) -> Counter[str]:
     """Returns what was seen, in all of them together. Raises: BrokenLaw."""
     seen: Counter[str] = Counter()
     for seed in seeds:
-        crew = Crew(seed)
-        crew.run()
-        seen.update(crew.laws.seen)
+        with freed_at_the_end():
+            crew = Crew(seed)
+            crew.run()
+            seen.update(crew.laws.seen)
+            del crew
     return seen
 
 

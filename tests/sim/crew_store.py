@@ -37,19 +37,18 @@ class Connection:
         """Raises: StoreError: it is not known whether it was done, unless the error says so."""
         done: asyncio.Future[T] = self.loop.create_future()
 
-        def finish(value: Any, error: StoreError | None) -> None:
-            if done.done():
-                return
-            if error is None:
-                done.set_result(value)
-            else:
-                done.set_exception(error)
-
         if self._may_send():
-            self.database.ask(
-                self.site, transaction, lambda value, error: self.loop.perform(lambda: finish(value, error))
-            )
+            self.database.ask(self.site, transaction, partial(self.loop.perform, _finish, done))
         return await done
+
+
+def _finish(done: "asyncio.Future[Any]", value: Any, error: StoreError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(value)
+    else:
+        done.set_exception(error)
 
 
 class SimCrewStore:

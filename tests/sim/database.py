@@ -6,6 +6,7 @@ connection that broke may still arrive.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -59,6 +60,24 @@ class Disconnected(StoreError):
 
     def __init__(self) -> None:
         super().__init__("the connection to the database broke", retryable=True)
+
+
+class _Question:
+    """What a foreman asks, and gets one answer to."""
+
+    __slots__ = ("_on_done",)
+
+    def __init__(self, on_done: OnDone) -> None:
+        self._on_done: OnDone | None = on_done
+
+    def finish(self, value: Any, error: StoreError | None) -> None:
+        on_done, self._on_done = self._on_done, None
+        if on_done is not None:
+            on_done(value, error)
+
+    def give_up(self) -> None:
+        if self._on_done is not None:
+            self.finish(None, Disconnected())
 
 
 class ShardRow(Struct):
@@ -124,16 +143,8 @@ class Database:
 
     def ask(self, site: str, transaction: Transaction, on_done: OnDone) -> None:
         """`on_done` is called once: with the result, or with an error, also if the transaction happens."""
-        state = {"is_done": False}
-
-        def finish(value: Any, error: StoreError | None) -> None:
-            if not state["is_done"]:
-                state["is_done"] = True
-                on_done(value, error)
-
-        def give_up() -> None:
-            finish(None, Disconnected())
-
+        question = _Question(on_done)
+        finish, give_up = question.finish, question.give_up
         faults, chance = self.faults, self._get_chance(site)
         self._simulation.call_later(PATIENCE, give_up)
         delay = faults.max_delay * chance.random()
@@ -144,7 +155,7 @@ class Database:
             self._laws.seen["late statement"] += 1
             self._simulation.call_later(delay, give_up)
             delay = MAX_LATE * chance.random()
-        self._simulation.call_later(delay, lambda: self._arrive(site, transaction, finish))
+        self._simulation.call_later(delay, partial(self._arrive, site, transaction, finish))
 
     def _arrive(self, site: str, transaction: Transaction, finish: OnDone) -> None:
         if not self.is_up:
@@ -152,7 +163,7 @@ class Database:
             return
         life = self._life
         delay = self.faults.max_commit * self._get_chance(site).random()
-        self._simulation.call_later(delay, lambda: self._do(life, site, transaction, finish))
+        self._simulation.call_later(delay, partial(self._do, life, site, transaction, finish))
 
     def _do(self, life: int, site: str, transaction: Transaction, finish: OnDone) -> None:
         if life != self._life:
@@ -167,9 +178,8 @@ class Database:
         if chance.random() < self.faults.lose_answer:
             self._laws.seen["answer lost"] += 1
             value, error = None, Disconnected()
-        self._simulation.call_later(
-            self.faults.max_delay * chance.random(), lambda: self._answer(life, site, value, error, finish)
-        )
+        delay = self.faults.max_delay * chance.random()
+        self._simulation.call_later(delay, partial(self._answer, life, site, value, error, finish))
 
     def _answer(self, life: int, site: str, value: Any, error: StoreError | None, finish: OnDone) -> None:
         if life != self._life:

@@ -148,7 +148,7 @@ class ForemanProgram(Actor):
         reactor = Reactor(self._policy, recovered.next_job, f"boot {self._boots}")
         self.foreman = self.foreman_class(reactor, self.simulation.now + self._age, _LawAbidingPeers(self))
         self._requests = ClientRequests(self)
-        restore(reactor, recovered, self.now)
+        self.foreman.batch.add(restore(reactor, recovered, self.now))
         self._requests.on_start()
         for listener in self.on_start:
             listener()

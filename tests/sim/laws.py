@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from gandy.core.foreman import Foreman
 from gandy.core.liveness import HEARTBEAT_EXPIRY
-from gandy.core.model import FINAL_STATES, AttemptKey, Cause, TaskKey, TaskState
+from gandy.core.model import FINAL_STATES, AttemptKey, Cause, JobSpec, TaskKey, TaskState
 from gandy.core.reactor import Reactor
-from gandy.core.records import Began, Claimed, Ended, JobAdded, Record
+from gandy.core.records import Began, Claimed, Ended, JobAdded, Record, TasksSet
 from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.slots import Slots
@@ -42,6 +42,7 @@ class Law(StrEnum):
     PROTOCOL = "no peer breaks the protocol, and none is refused"
     SILENCE = "no worker is cut for silence that spoke"
     TIME = "nothing begins before its time"
+    LINKED = "no task begins before those that it needs have finished, and none is cancelled because of one that has"
     FENCE = "one process at a time commits for a shard, and none after it lost the shard"
     SPEECH = "a foreman says nothing for a shard that it lost, once workers know of the new owner"
     GRACE = "no attempt is lost while its worker is there"
@@ -79,6 +80,7 @@ class Laws:
     def __init__(self) -> None:
         self.slots: dict[str, int] = {}  # by the names of workers that say which tasks they have begun
         self.jobs: set[JobId] = set()  # that the store has
+        self.linked: dict[JobId, JobSpec] = {}  # those that follow others task by task
         self.claimed: dict[AttemptKey, str] = {}  # by worker
         self.ended: dict[AttemptKey, TaskState] = {}
         self.finished: set[TaskKey] = set()
@@ -128,8 +130,12 @@ class Laws:
     def on_commit(self, records: Sequence[Record], lost: frozenset[AttemptKey]) -> None:
         for record in records:
             match record:
-                case JobAdded(job):
+                case JobAdded(job, spec):
                     self.jobs.add(job)
+                    if spec.after_each:
+                        self.linked[job] = spec
+                case TasksSet(job, TaskState.CANCELLED, tasks) if job in self.linked and job not in self.excused:
+                    self._check_cancelled(job, tasks)
                 case Claimed(worker, attempts, _, state):
                     is_assigned = state is TaskState.ASSIGNED or worker.partition(".")[0] not in self.slots
                     require(is_assigned, Law.RUNNING, f"{worker} was only given {attempts}")
@@ -150,6 +156,22 @@ class Laws:
         require(before in self.ended or before.attempt == 0, Law.ONCE, f"{attempt} begins, and {before} has not ended")
         require(attempt.task_key not in self.finished, Law.ONCE, f"{attempt} begins, and the task has finished")
         self.claimed[attempt] = worker
+        if attempt.job in self.linked:
+            missing = self._list_missing(attempt.task_key)
+            require(not missing, Law.LINKED, f"{attempt} begins, and {missing} have not finished")
+            self.seen["linked task"] += 1
+
+    def _check_cancelled(self, job: JobId, tasks: tuple[TaskNumber, ...] | None) -> None:
+        """No client asked for this."""
+        spec = self.linked[job]
+        wrong = [task for task in tasks or () if not self._list_missing((job, task))]
+        require(not wrong or bool(spec.after), Law.LINKED, f"tasks {wrong} of job {job} are cancelled for no reason")
+        self.seen["cancelled with its source"] += len(tasks or ())
+
+    def _list_missing(self, task: TaskKey) -> list[TaskKey]:
+        """What the task needs, and has not finished."""
+        sources = ((source, task[1]) for source in self.linked[task[0]].after_each)
+        return [source for source in sources if source not in self.finished]
 
     def _on_ended(self, record: Ended) -> None:
         attempt = record.attempt

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 from tests.sim.crew_clients import CrewClient
 from tests.sim.database import SITE, Database, DatabaseFaults
+from tests.sim.garbage import freed_at_the_end
 from tests.sim.hosts import ForemanProcess
 from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import End, LinkFaults, Network, Wire
@@ -328,22 +329,25 @@ class ManyForemenCrew:
                 process.loop.die()
 
     def _run(self) -> None:
+        simulation, bugs = self.simulation, self.bugs
         while not self.is_done:
-            if self.simulation.now > MAX_SECONDS:
+            if simulation.now > MAX_SECONDS:
                 unended = self._find_unended()
                 raise BrokenLaw(Law.OWNED if "owner" in unended else Law.ENDS, unended)
-            self.simulation.step()
-            if self.bugs:
-                raise self.bugs[0]
+            simulation.step()
+            if bugs:
+                raise bugs[0]
 
 
 def run_many(seeds: Iterable[int]) -> Counter[str]:
     """Returns what was seen, in all of them together. Raises: BrokenLaw."""
     seen: Counter[str] = Counter()
     for seed in seeds:
-        crew = ManyForemenCrew(seed)
-        crew.run()
-        seen.update(crew.laws.seen)
+        with freed_at_the_end():
+            crew = ManyForemenCrew(seed)
+            crew.run()
+            seen.update(crew.laws.seen)
+            del crew
     return seen
 
 

@@ -5,6 +5,7 @@ It owns what is under way. An end notices a break late, and not at the same mome
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 from typing import Final, Protocol
 from zlib import crc32
@@ -149,7 +150,7 @@ class Wire:
         sender.is_moving = True
         faults = self._network.faults
         delay = faults.min_delay + (faults.max_delay - faults.min_delay) * self._random.random()
-        self._simulation.call_later(delay, lambda: self._arrive(sender))
+        self._simulation.call_later(delay, partial(self._arrive, sender))
 
     def _arrive(self, sender: _Socket) -> None:
         sender.is_moving = False
@@ -157,7 +158,7 @@ class Wire:
             return
         if sender.path in self._network.cuts:
             sender.is_moving = True
-            self._simulation.call_later(RETRANSMISSION, lambda: self._arrive(sender))
+            self._simulation.call_later(RETRANSMISSION, partial(self._arrive, sender))
             return
         faults, chance = self._network.faults, self._random
         if faults.cut and chance.random() < faults.cut:
@@ -223,7 +224,7 @@ class Wire:
             self.abort(by_foreman)
 
     def _hang_up_later(self, socket: _Socket, delay: float) -> None:
-        self._simulation.call_later(delay, lambda: self._hang_up(socket))
+        self._simulation.call_later(delay, partial(self._hang_up, socket))
 
     def _hang_up(self, socket: _Socket) -> None:
         if socket.is_open and socket.other.path in self._network.cuts:

@@ -12,7 +12,8 @@ import time
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
+from functools import cache, partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -25,6 +26,37 @@ T = TypeVar("T")
 
 Action = Callable[[], object]
 
+_get_running_loop = events._get_running_loop
+_set_running_loop = events._set_running_loop
+
+
+class _Handle(asyncio.TimerHandle):
+    """As asyncio's, without what is for debugging: most of what a simulation does goes through one."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "ProcessLoop", context: Context | None
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._source_traceback = self._repr = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]  # as asyncio does
+
+    def fire(self) -> None:
+        if not self._cancelled:
+            self._loop.perform(self._run_unless_cancelled)  # it may be put off
+
+    def _run_unless_cancelled(self) -> None:
+        if not self._cancelled:
+            self._run()
+
 
 class ProcessLoop(asyncio.AbstractEventLoop):
     """One for each life of a process. `age`: what its monotonic clock shows when the simulation begins."""
@@ -36,7 +68,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.random = chance
         self._age = age
         self._on_bug = on_bug
-        self._ready: deque[asyncio.Handle] = deque()
+        self._ready: deque[_Handle] = deque()
         self._put_off: list[Action] = []  # while the process is stopped
         self._tasks: dict[asyncio.Task[Any], None] = {}  # that are not done
         self.is_alive = True
@@ -46,23 +78,24 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     # Life
 
-    def perform(self, act: Action) -> None:
+    def perform(self, act: Callable[..., object], *args: Any) -> None:
         """Let the process do something, and all that follows at once."""
         if not self.is_alive:
             return
         if self.is_stopped:
-            self._put_off.append(act)
+            self._put_off.append(partial(act, *args))
             return
-        assert events._get_running_loop() is None, "one process at a time"
-        events._set_running_loop(self)
+        assert _get_running_loop() is None, "one process at a time"
+        _set_running_loop(self)
+        ready = self._ready
         try:
-            act()
-            while self._ready and self.is_alive:
-                handle = self._ready.popleft()
-                if not handle.cancelled():
+            act(*args)
+            while ready and self.is_alive:
+                handle = ready.popleft()
+                if not handle._cancelled:
                     handle._run()
         finally:
-            events._set_running_loop(None)
+            _set_running_loop(None)
         self.after_step()
 
     def resume(self) -> None:
@@ -70,7 +103,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.is_stopped = False
         put_off, self._put_off = self._put_off, []
         for act in put_off:
-            self._simulation.call_later(0.0, lambda act=act: self.perform(act))  # type: ignore[misc]
+            self._simulation.call_later(0.0, partial(self.perform, act))
 
     def die(self) -> None:
         self.is_alive = False
@@ -92,28 +125,24 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        if events._get_running_loop() is self:
+        handle = _Handle(callback, args, self, context)
+        if _get_running_loop() is self:
             self._ready.append(handle)
         else:
-            self._simulation.call_later(0.0, lambda: self._run(handle))
+            self._simulation.call_later(0.0, handle.fire)
         return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self._simulation.call_later(max(0.0, when - self.time()), lambda: self._run(handle))
+        handle = _Handle(callback, args, self, context)
+        self._simulation.call_later(max(0.0, when - (self._simulation.now + self._age)), handle.fire)
         return handle
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
-
-    def _run(self, handle: asyncio.Handle) -> None:
-        if not handle.cancelled():
-            self.perform(lambda: None if handle.cancelled() else handle._run())  # it may be put off
+        return self.call_at(self._simulation.now + self._age + delay, callback, *args, context=context)
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
@@ -146,9 +175,6 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass
-
 
 def _close(work: Any) -> None:
     """Close a coroutine of a dead process now, and not when the memory is tidied. What it does then has no effect."""
@@ -161,12 +187,12 @@ def _close(work: Any) -> None:
 
 
 def _read_monotonic() -> float:
-    loop = events._get_running_loop()
-    return loop.time() if isinstance(loop, ProcessLoop) else time.monotonic()
+    loop = _get_running_loop()
+    return loop._simulation.now + loop._age if isinstance(loop, ProcessLoop) else time.monotonic()
 
 
 def _read_wall() -> float:
-    loop = events._get_running_loop()
+    loop = _get_running_loop()
     return loop.read_wall() if isinstance(loop, ProcessLoop) else time.time()
 
 
@@ -182,6 +208,11 @@ def _draw_uniform(low: float, high: float) -> float:
 
 def simulate_machine() -> None:
     """In a simulated process, the modules of the foreman have its clocks and chance. Elsewhere nothing changes."""
+    _simulate_modules(len(sys.modules))
+
+
+@cache  # again only if there are new modules
+def _simulate_modules(_count: int) -> None:
     requests.secrets = SimpleNamespace(randbelow=_draw)  # type: ignore[assignment, attr-defined]
     foreman_link.random = SimpleNamespace(uniform=_draw_uniform)  # type: ignore[assignment, attr-defined]
     for name, module in list(sys.modules.items()):

@@ -158,7 +158,7 @@ class Transport(asyncio.Transport):
     # The network
 
     def receive_data(self, data: bytes) -> None:
-        self._loop.perform(lambda: self._receive(data))
+        self._loop.perform(self._receive, data)
 
     def _receive(self, data: bytes) -> None:
         if self.protocol is not None and not self._is_closing:

@@ -31,6 +31,7 @@ TRIED = {
     "call without a link",
     "cancelled call",
     "cancelled job",
+    "cancelled with its source",
     "disk error",
     "foreman crash",
     "frontend renewed",

@@ -82,9 +82,10 @@ class JobWishes(Generic[C]):
     def _submit(self, client: C) -> None:
         chance, known = client.random, self.list_known(client)
         shared = client.clock.read() if chance.random() < 0.5 else None
+        followed = self._choose_followed(client) if chance.random() < 0.2 else None
         spec = JobSpec(
             command="true",
-            tasks=chance.randint(1, self._plan.tasks),
+            tasks=chance.randint(1, self._plan.tasks) if followed is None else followed[1],
             retries=chance.randint(0, 2),
             retry_pause=0.05,
             slots=chance.choice([1, 1, self._slots]) if shared is None else 1,
@@ -92,10 +93,17 @@ class JobWishes(Generic[C]):
             limit=chance.choice([None, None, 1]),
             held=chance.random() < 0.1,
             after=(chance.choice(known),) if known and chance.random() < 0.2 else (),
+            after_any=(chance.choice(known),) if known and chance.random() < 0.1 else (),
+            after_each=() if followed is None else (followed[0],),
             at=None if shared is None else shared + chance.choice([0.2, 2.5]),
         )
         has_lines = chance.random() < 0.2
         client.submit(spec, tuple(f"line {number + 1}" for number in range(spec.tasks)) if has_lines else ())
+
+    def _choose_followed(self, client: C) -> tuple[JobId, int] | None:
+        """A job of the client's own, and how many tasks it has."""
+        known = [(each.job, each.spec.tasks) for each in client.submissions if each.job is not None]
+        return client.random.choice(known) if known else None
 
     def _open_job(self, client: C) -> None:
         job = OpenJob(client, client.random.randint(1, 8))

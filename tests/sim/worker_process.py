@@ -16,7 +16,7 @@ from tests.sim.serving import DURATIONS, STREAMED, WIDE
 from tests.sim.workers import WorkerLuck
 
 from gandy.config import parse_address
-from gandy.core.extensions import DIRECTORY, decode_directory
+from gandy.core.extensions import DIRECTORY, MachineLoad, decode_directory
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result, read_attempt
 from gandy.journal import Left
@@ -231,11 +231,13 @@ class SimWorkerService(WorkerService):
     process: "WorkerProcess"
 
     def _make_conversation(self, dial: Callable[[ShardConversation], Dial]) -> ShardConversation:
-        made = self.process.conversation_class(self._about, self._make_calls, self._tasks, self._reader, self, dial)
+        parts = (self._tasks, self._reader, self._machine)
+        made = self.process.conversation_class(self._about, self._make_calls, *parts, self, dial)
         made.process = self.process
         return made
 
     async def run(self) -> None:
+        self._machine.note(MachineLoad(1.0, 4))  # every foreman is told
         linking = asyncio.create_task(self.conversations.keep())
         done = asyncio.create_task(self._done.wait())
         both: set[asyncio.Task[Any]] = {linking, done}

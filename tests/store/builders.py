@@ -23,6 +23,7 @@ from gandy.core.records import (
 )
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_STATES
 from gandy.store.base import Store
 from gandy.store.memory import MemoryStore
 from gandy.store.sqlite import SqliteStore
@@ -108,6 +109,12 @@ class Blocking:
     def get_task(self, task: int = 1, job: int = 1) -> TaskRow:
         (row,) = self.list_tasks(job, limit=1, after=task - 1)
         return row
+
+    def find_tasks(self, *tasks: int, job: int = 1) -> list[TaskRow]:
+        return self.runner.run(self.store.find_tasks(JobId(job), list(map(TaskNumber, tasks))))
+
+    def read_states(self, job: int = 1, first: int = 1, most: int = MAX_STATES) -> tuple[int, bytes] | None:
+        return self.runner.run(self.store.read_states(JobId(job), TaskNumber(first), most))
 
     def list_attempts(self, task: int = 1, job: int = 1) -> list[TaskRow]:
         return self.runner.run(self.store.list_attempts(JobId(job), TaskNumber(task)))

@@ -74,6 +74,8 @@ def test_spec_comes_back_as_it_was_given(store: Blocking) -> None:
         tags=("gpu",),
         limit=4,
         after=(JobId(1),),
+        after_any=(JobId(1),),
+        after_each=(JobId(1),),
     )
     store.commit(JobAdded(JobId(2), spec, 1.0))
     store.commit(JobAdded(JobId(3), a_spec(), 1.0))

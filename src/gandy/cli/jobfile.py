@@ -35,6 +35,8 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     limit: int | None = None
     held: bool = field(default=False, name="hold")
     after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = field(default=(), name="after-any")
+    after_each: tuple[int, ...] = field(default=(), name="after-each")
     at: float | str | None = None
 
 

@@ -20,14 +20,14 @@ def status(must_check: bool, foreman: tuple[str, ...], output: Format) -> None:
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
     insecure, workers, slots, used, jobs, waiting, assigned, running, insecure_doors (those of listening that are
-    without keys), unreadable (the number of jobs that cannot be read and were set aside), foremen (of the crew) and
-    shard (of the crew's jobs, that the foreman has; 0 if it is the only foreman). With --output quiet, only its address
-    is printed.
+    without keys), unreadable (the number of jobs that cannot be read and were set aside), foremen (of the crew), shard
+    (of the crew's jobs, that the foreman has; 0 if it is the only foreman), foreman (its id) and versions (of gandy, of
+    the foreman and its workers). With --output quiet, only its address is printed.
 
     With --check, each thing that needs attention is printed on a line: a store that takes no work, a foreman that is
-    away, a worker that is away, silent or short of something, a job that is failing. A job that has ended with failures
-    does not count: 'gandy job list --state failed' lists these. With --output json, each is an object with the keys
-    kind, severity, text and about; with --output quiet, nothing is printed.
+    away, a worker that is away, silent or short of something, versions of gandy that differ, a job that is failing. A
+    job that has ended with failures does not count: 'gandy job list --state failed' lists these. With --output json,
+    each is an object with the keys kind, severity, text and about; with --output quiet, nothing is printed.
     """
     if must_check:
         from gandy.cli.check import check

@@ -25,6 +25,7 @@ EPILOG: Final = make_epilog(
     "find . -name '*.png' | gandy submit --each-line - -- optipng '{line}'",
     "gandy submit --file job.toml --priority 5",
     "gandy submit --after 7 --output quiet ./report.sh",
+    "gandy submit --after-each 7 --tasks 100 'sort part.{task} > sorted.{task}'",
     "gandy submit --tasks 3 --at +1 -- ./play.sh",
     exits=WAIT_EXIT_HELP,
 )
@@ -48,6 +49,14 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option("--hold", "held", is_flag=True, default=None, help="Start nothing until 'gandy job release'.")
 @click.option(
     "--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished without failures."
+)
+@click.option("--after-any", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has ended in any way.")
+@click.option(
+    "--after-each",
+    type=JOB,
+    multiple=True,
+    metavar="JOB",
+    help="Start each task when the task with its number in this job has finished. Both have as many tasks.",
 )
 @click.option("--at", type=WrittenTimeType(), metavar="TIME", help=AT_HELP)
 @click.option("--wait", is_flag=True, help="Wait for the job, show its progress, and exit with its result.")

@@ -24,12 +24,16 @@ from gandy.terminal.options import (
 from gandy.terminal.say import print_result, say
 
 LIST_KEYS: Final = (
-    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time, problem "
-    "and version"
+    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time, problem, "
+    "version, load, cores, memory_bytes and memory_total_bytes"
 )
 
 
-@click.group(epilog=make_epilog("gandy worker run --slots 4", "gandy worker list", "gandy worker drain hut"))
+@click.group(
+    epilog=make_epilog(
+        "gandy worker run --slots 4", "gandy worker list", "gandy worker show hut", "gandy worker drain hut"
+    )
+)
 def worker() -> None:
     """Start a worker here, list workers, or stop them."""
 
@@ -88,8 +92,8 @@ def _run(ctx: click.Context, foreman: tuple[str, ...], ensemble: str | None, **o
 @worker.command(
     "list",
     epilog=make_epilog("gandy worker list", "gandy worker list --output json"),
-    help="List the workers that the foreman knows, with their versions of gandy if these differ.\n\n"
-    f"With --output json, a worker has the keys {LIST_KEYS}.",
+    help="List the workers that the foreman knows, and how busy their machines are.\n\n"
+    f"With --output json, a worker has the keys {LIST_KEYS}. The last four are about its machine.",
 )
 @foreman_option
 @output_option
@@ -102,10 +106,36 @@ def list_workers(foreman: tuple[str, ...], output: Format) -> None:
     if output == "table" and not rows:
         say("no workers; start one with 'gandy worker run'", err=True)
         return
-    view_workers(rows).print(output, rows)
+    view_workers().print(output, rows)
     for row in rows if output == "table" else ():
         if row.problem:
             say(make_printable(f"worker {row.name} is short of {row.problem}"), err=True)
+
+
+@worker.command(
+    epilog=make_epilog("gandy worker show hut", "gandy worker show hut --output json"),
+    help="Show a worker, by name or id; if several have the name, all of them.\n\n"
+    "The keys are those of 'gandy worker list'.",
+)
+@click.argument("name")
+@foreman_option
+@output_option
+def show(name: str, foreman: tuple[str, ...], output: Format) -> None:
+    from gandy.errors import JobNotFound
+    from gandy.terminal.rows import view_workers, worker_to_fields
+    from gandy.terminal.table import draw_fields
+
+    with open_client(foreman) as client:
+        rows = [row for row in client.workers() if name in (row.name, row.id)]
+    if not rows:
+        raise JobNotFound(f"no worker is called {name}")
+    if output != "table":
+        view_workers().print(output, rows)
+        return
+    for number, row in enumerate(rows):
+        if number:
+            say("")
+        draw_fields(worker_to_fields(row))
 
 
 @worker.command(epilog=make_epilog("gandy worker stop hut", "gandy worker stop hut --now"))

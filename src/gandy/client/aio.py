@@ -22,6 +22,7 @@ from gandy.client.link import ClientLink
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
 from gandy.client.repeats import draw_key
+from gandy.client.shown import Shown, find_own_loop, list_client_renderings
 from gandy.client.signatures import typed_async_map, typed_async_run
 from gandy.client.spec import find_folder, make_submit, split_lines
 from gandy.config import Address, Addresses
@@ -66,12 +67,13 @@ from gandy.reach import find_reach
 
 if TYPE_CHECKING:
     from gandy.client.aio_functions import AsyncFunctionFuture, AsyncFunctions
+    from gandy.notebook.display import Renderings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(Shown):
     """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
     on this machine.
 
@@ -87,6 +89,18 @@ class AsyncClient:
         self.connection = Connection(find_reach(address, os.environ, sys.platform))
         self.function_sets = FunctionSets(self.connection)
         self._upload_count = 0
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({str(self.address)!r})"
+
+    def _list_renderings(self) -> "Renderings":
+        return list_client_renderings(self, repr(self))
+
+    def _find_connection(self) -> Connection:
+        return self.connection
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        return find_own_loop()
 
     @property
     def address(self) -> Address:
@@ -107,6 +121,7 @@ class AsyncClient:
     async def connect(self) -> None:
         """Raises: LinkError, if no foreman can be reached."""
         await self.connection.open()
+        self.function_sets.reopen()
 
     async def close(self) -> None:
         """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""
@@ -132,14 +147,17 @@ class AsyncClient:
         limit: int | None = None,
         held: bool = False,
         after: JobReference | Iterable[JobReference] = (),
+        after_any: JobReference | Iterable[JobReference] = (),
+        after_each: JobReference | Iterable[JobReference] = (),
         at: float | None = None,
         **unknown: Never,
     ) -> AsyncJob:
         """Submit a shell line, or a program and its arguments, which no shell sees. When this returns, it is on disk.
 
         The job has `tasks` tasks, or one for each of `lines`. `timeout` (seconds, or "10min") and `memory` (bytes, or
-        "2G") are for each attempt; `limit` is how many tasks may run at the same time; `after` is the jobs that must
-        finish before, or their numbers; `at` is the shared time at which tasks begin.
+        "2G") are for each attempt; `limit` is how many tasks may run at the same time; `at` is the shared time at which
+        tasks begin. `after` is the jobs that must finish before, or their numbers; `after_any` those that must end in
+        any way, and `after_each` those with as many tasks that this one follows task by task.
 
         If the link breaks, it is sent again, and the job exists once. Raises: ConfigError, Rejected, NoClock,
         StoreError, LinkError. After a LinkError, the job may exist.
@@ -147,11 +165,26 @@ class AsyncClient:
         refuse_unknown("submit", unknown, JobOptions._fields)
         folder = find_folder(cwd)
         options = JobOptions(
-            tasks, lines, name, folder, env, retries, timeout, memory, priority, slots, tags, limit, held, after, at
+            tasks,
+            lines,
+            name,
+            folder,
+            env,
+            retries,
+            timeout,
+            memory,
+            priority,
+            slots,
+            tags,
+            limit,
+            held,
+            after,
+            after_any,
+            after_each,
+            at,
         )
         submit = replace(make_submit(command, options), key=draw_key())
-        if at is not None and not (await self.connection.wait_for_link()).takes_times:
-            raise self.connection.explain_missing("jobs with a time")
+        await self.connection.check_offers(submit.spec)
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
             return await self._submit_in_parts(replace(submit, lines=()), parts)

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
 from contextlib import nullcontext
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from gandy.client.functions import Functions
 from gandy.client.open_job import OpenJob
 from gandy.client.results import make_error, open_value
+from gandy.client.shown import Shown, list_future_renderings, render_task
 from gandy.client.signatures import typed_async_map, typed_async_run
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
@@ -16,11 +17,16 @@ from gandy.functions.tasks import name_function
 from gandy.ids import JobId
 from gandy.progress import showing
 
+if TYPE_CHECKING:
+    from gandy.client.connection import Connection
+    from gandy.notebook.display import Renderings
+    from gandy.notebook.rendering import Rendering
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
+class AsyncFunctionFuture(Shown, asyncio.Future[T], Coroutine[Any, Any, T]):
     """A function task that is already queued. Cancelling the future, or what awaits it, cancels even a running task."""
 
     def __init__(self, job: OpenJob, task: bytes, size: int = 1) -> None:
@@ -30,6 +36,18 @@ class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
         self._job = job
         self._steps: Generator[Any, None, T] | None = None  # for an asyncio.Task, which uses this as a coroutine
         job.queue.add(task, self)
+
+    def _render_now(self) -> "Rendering":
+        return render_task(self, self._job.name_task(self.number))
+
+    def _list_renderings(self) -> "Renderings":
+        return list_future_renderings(self._render_now)
+
+    def _find_connection(self) -> "Connection":
+        return self._job.connection
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        return self.get_loop()
 
     async def find_job(self) -> JobId:
         """Return the job that the task belongs to, once the foreman has it. Raises: GandyError."""

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gandy.client.checks import Duration, to_seconds
 from gandy.client.connection import Connection, check_progress
 from gandy.client.function_sets import FunctionSets
 from gandy.client.output import OutputReader
 from gandy.client.repeats import refusal_pauses, return_pauses
+from gandy.client.shown import Shown, find_own_loop, list_job_renderings
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, JobSpec, PythonSpec, TaskState
 from gandy.core.requests import (
     CancelJob,
@@ -35,11 +36,14 @@ from gandy.errors import ConfigError, JobMoved, JobNotFound, JobTimeout, LinkErr
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_NAMED_TASKS
 
+if TYPE_CHECKING:
+    from gandy.notebook.display import Renderings
+
 # Jobs or tasks in one answer. With the end of each task's standard error, an answer stays below the payload limit.
 PAGE: Final = 1_000
 
 
-class AsyncJob:
+class AsyncJob(Shown):
     """A job that was submitted. It holds a number and no state: each method asks the foreman."""
 
     def __init__(self, connection: Connection, function_sets: FunctionSets, job: JobId) -> None:
@@ -50,6 +54,15 @@ class AsyncJob:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id})"
+
+    def _list_renderings(self) -> "Renderings":
+        return list_job_renderings(self)
+
+    def _find_connection(self) -> Connection:
+        return self._connection
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        return find_own_loop()
 
     async def wait(self, timeout: Duration | None = None) -> JobRow:
         """Wait until the job has ended in any way, also if the foreman is away for a while.

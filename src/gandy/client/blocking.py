@@ -14,21 +14,26 @@ from gandy.client.aio_job import AsyncJob
 from gandy.client.background import BackgroundLoop, Blocking, iterating, paging, returning, waiting
 from gandy.client.checks import Duration, FolderPath, JobReference, Size, refuse_unknown
 from gandy.client.options import FunctionOptions
+from gandy.client.shown import Shown, list_client_renderings, list_job_renderings
 from gandy.client.signatures import typed_map, typed_run
 from gandy.config import Address, Addresses
 from gandy.functions.decorated import ExceptionKinds
 from gandy.ids import JobId
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from gandy.client.connection import Connection
     from gandy.client.functions import Functions
     from gandy.client.futures import FunctionFuture
+    from gandy.notebook.display import Renderings
 
 A = TypeVar("A")
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Job:
+class Job(Shown):
     """A job that was submitted. It holds a number and no state: each method asks the foreman."""
 
     def __init__(self, loop: BackgroundLoop, job: AsyncJob) -> None:
@@ -37,6 +42,15 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.id})"
+
+    def _list_renderings(self) -> "Renderings":
+        return list_job_renderings(self._wrapped)
+
+    def _find_connection(self) -> "Connection":
+        return self._wrapped._find_connection()
+
+    def _find_loop(self) -> "AbstractEventLoop":
+        return self._loop.get_loop()
 
     @property
     def id(self) -> JobId:
@@ -72,7 +86,7 @@ def submitting(
     return returning(run, "Job")
 
 
-class Client:
+class Client(Shown):
     """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
     on this machine.
 
@@ -83,6 +97,18 @@ class Client:
     def __init__(self, foreman: Addresses | None = None, *, ensemble: str | None = None) -> None:
         self._wrapped = AsyncClient(foreman, ensemble=ensemble)
         self._loop = BackgroundLoop()
+
+    def __repr__(self) -> str:
+        return repr(self._wrapped).removeprefix("Async")
+
+    def _list_renderings(self) -> "Renderings":
+        return list_client_renderings(self._wrapped, repr(self))
+
+    def _find_connection(self) -> "Connection":
+        return self._wrapped._find_connection()
+
+    def _find_loop(self) -> "AbstractEventLoop":
+        return self._loop.get_loop()
 
     connect = waiting(AsyncClient.connect)
     submit = submitting(AsyncClient.submit)

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 # Modules below these come with Python or are installed; they do not change while a program is written.
@@ -11,14 +12,33 @@ INSTALLED: Final = tuple(
     {os.path.realpath(path) + os.sep for path in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix)}
 )
 
+# Folders of the standard library, and the names of those of installed modules.
+STANDARD: Final = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})  # noqa: PTH118
+SITES: Final = frozenset({"site-packages", "dist-packages", f"python{sys.version_info[0]}{sys.version_info[1]}.zip"})
+
 
 def describe_code() -> dict[str, str]:
-    """Make the variables for tasks' environments. A slot process runs code of one version of a program only."""
+    """Make the variables for tasks' environments: where modules are, and their version.
+
+    A slot process runs code of one version of a program only.
+    """
     variables = {"GANDY_CODE": _hash_modules()}
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if main:
-        variables["GANDY_PATH"] = os.path.dirname(os.path.abspath(main))  # noqa: PTH100, PTH120
+    folders = [os.path.dirname(main)] if main else []  # noqa: PTH120
+    folders += [path for path in sys.path if path and not _is_pythons(path)]
+    if folders:
+        variables["GANDY_PATH"] = os.pathsep.join(dict.fromkeys(map(os.path.abspath, folders)))
     return variables
+
+
+def _is_pythons(path: object) -> bool:
+    """True for folders of modules that come with Python or are installed: each worker has its own.
+
+    And for what is no folder: a program can put anything into sys.path.
+    """
+    if not isinstance(path, str):
+        return True
+    return f"{path}{os.sep}".startswith(STANDARD) or not SITES.isdisjoint(Path(path).parts)
 
 
 def _hash_modules() -> str:

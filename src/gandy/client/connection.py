@@ -15,9 +15,19 @@ from gandy.client.link import ClientLink, connect
 from gandy.client.repeats import REQUEST_PATIENCE, Patience, is_passing, may_repeat
 from gandy.clocks import read_monotonic
 from gandy.config import Address
+from gandy.core.model import JobSpec
 from gandy.core.requests import Answer, GetTime, Request, Time, WatchCrew, WatchTasks
 from gandy.core.roles import CrewRole
-from gandy.errors import REFUSALS, ErrorCode, GandyError, LinkError, NotAllowed, Rejected, RemoteProtocolError
+from gandy.errors import (
+    REFUSALS,
+    CrewFailed,
+    ErrorCode,
+    GandyError,
+    LinkError,
+    NotAllowed,
+    Rejected,
+    RemoteProtocolError,
+)
 from gandy.limits import MAX_WAITING_UPDATES
 from gandy.moments import LONG_AGO, Monotonic, Shared
 from gandy.reach import Reach
@@ -38,7 +48,9 @@ class Connection:
         self._lost_at = LONG_AGO  # when the link before it broke
         self._connecting = asyncio.Lock()
         self._is_closed = False
+        self.end_of_crew = ""  # why there will be no foreman again; any thread may set it
         self._learner = Learner(reach)
+        self.displays: set[asyncio.Future[None]] = set()  # in a notebook, which are kept up to date
         self.caller = Caller(self.wait_for_link, lambda: self._link, self.get_shared_time, self.explain_missing)
 
     @property
@@ -64,6 +76,8 @@ class Connection:
         self._is_closed = True
         self.caller.close()
         self._learner.stop()
+        for display in self.displays:
+            display.cancel()
         if self._link is not None:
             await self._link.wait_written(SEND_PATIENCE)
         await self._drop_link()
@@ -71,8 +85,10 @@ class Connection:
     async def get_link(self) -> ClientLink:
         """Return the link to a foreman, a new one if the last one broke.
 
-        Raises: LinkError, if no foreman can be reached now.
+        Raises: LinkError, if no foreman can be reached now; CrewFailed, if there will be none again.
         """
+        if self.end_of_crew:
+            raise CrewFailed(self.end_of_crew)
         async with self._connecting:
             if self._link is None or not self._link.is_open:
                 await self._drop_link()
@@ -172,6 +188,13 @@ class Connection:
             return answer.shared + (read_monotonic() - asked) / 2
 
         return await self.over_links(ask)
+
+    async def check_offers(self, spec: JobSpec) -> None:
+        """An older foreman would ignore what it does not know. Raises: Rejected, LinkError."""
+        if spec.at is not None and not (await self.wait_for_link()).takes_times:
+            raise self.explain_missing("jobs with a time")
+        if (spec.after_any or spec.after_each) and not (await self.wait_for_link()).takes_links:
+            raise self.explain_missing("jobs that follow others in this way")
 
     def explain_missing(self, what: str) -> Rejected:
         """Make the error for something that the foreman does not offer: to an observer it offers less."""

@@ -37,7 +37,7 @@ from gandy.talk.law import Role
 from gandy.wire.calls import OnFrame, TakePlain
 from gandy.wire.messages import Error, Extended, Extension, Hello, Job, Ok
 
-OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED
+OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED | Extension.LINKED
 
 
 class ForemanReady(NamedTuple):
@@ -109,6 +109,11 @@ class Conversation:
     def takes_times(self) -> bool:
         """True if calls and jobs may have a time."""
         return Extension.TIMED in self._exchange.framing.agreed
+
+    @property
+    def takes_links(self) -> bool:
+        """True if jobs may run after others in any way, or follow others task by task."""
+        return Extension.LINKED in self._exchange.framing.agreed
 
     def next_event(self) -> ClientEvent | None:
         """Return the next event; None until more bytes come.

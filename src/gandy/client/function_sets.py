@@ -36,6 +36,12 @@ class FunctionSets:
                 self._default = self.open(loop, FunctionOptions())
             return self._default
 
+    def reopen(self) -> None:
+        """The client is used again after it was closed."""
+        with self._lock:
+            if self._default is not None and self._default not in self._open:
+                self._default = None
+
     def close_job(self, job: JobId, is_cancelled: bool = False) -> None:
         """Add no more tasks to a job of this client. The next function opens another job."""
         for functions in self._open:

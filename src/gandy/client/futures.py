@@ -5,14 +5,22 @@ from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from concurrent.futures._base import CANCELLED, PENDING, RUNNING
 from contextlib import suppress
 from threading import Condition, RLock
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gandy.client.open_job import OpenJob
 from gandy.client.results import make_error, open_value
+from gandy.client.shown import Shown, list_future_renderings, render_task
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
 from gandy.ids import JobId
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from gandy.client.connection import Connection
+    from gandy.notebook.display import Renderings
+    from gandy.notebook.rendering import Rendering
 
 CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman and the worker to answer if a task has begun
 
@@ -53,7 +61,7 @@ class LightCondition:
             self._full.notify_all()
 
 
-class FunctionFuture(Future[T]):
+class FunctionFuture(Shown, Future[T]):
     """The return value of a function that a worker runs. Making one queues the task."""
 
     def __init__(self, job: OpenJob, task: bytes, size: int = 1) -> None:
@@ -63,6 +71,18 @@ class FunctionFuture(Future[T]):
         self.number = 0
         self.open_job = job
         job.queue.add(task, self)
+
+    def _render_now(self) -> "Rendering":
+        return render_task(self, self.open_job.name_task(self.number))
+
+    def _list_renderings(self) -> "Renderings":
+        return list_future_renderings(self._render_now)
+
+    def _find_connection(self) -> "Connection":
+        return self.open_job.connection
+
+    def _find_loop(self) -> "AbstractEventLoop":
+        return self.open_job.loop
 
     @property
     def job(self) -> JobId:

@@ -39,7 +39,7 @@ class ClientLink(asyncio.Protocol):
         self.wait_written = self._buffer.wait_written
         self.calls: dict[int, Pending] = {}  # calls that are not simple, by number
         self.simple = SimpleCalls(self._buffer.write, self.write_soon, self.calls)
-        self.takes_calls = self.takes_times = False
+        self.takes_calls = self.takes_times = self.takes_links = False
         on_call = partial(on_frame, self, caller)
         self._conversation = Conversation(on_call=on_call, take_plain_calls=self.simple.take_plain)
         self._requests = OpenRequests()
@@ -143,6 +143,7 @@ class ClientLink(asyncio.Protocol):
                 case ForemanReady():
                     self.takes_calls = self._conversation.takes_calls
                     self.takes_times = self._conversation.takes_times
+                    self.takes_links = self._conversation.takes_links
                     if not self.ready.done():
                         self.ready.set_result(None)
                 case Replied(number, answer):

@@ -31,8 +31,8 @@ class OpenJob:
     """Any thread may make and use one; its work is done on the loop."""
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, spec: JobSpec) -> None:
-        self._connection = connection
-        self._loop = loop
+        self.connection = connection
+        self.loop = loop
         self._spec = spec
         self.id: Future[JobId] = Future()
         self.futures_lock = RLock()  # shared by the futures of its tasks
@@ -52,7 +52,7 @@ class OpenJob:
     def is_on_loop(self) -> bool:
         """True in the loop's thread, which must not wait for the job."""
         try:
-            return asyncio.get_running_loop() is self._loop
+            return asyncio.get_running_loop() is self.loop
         except RuntimeError:
             return False
 
@@ -60,6 +60,10 @@ class OpenJob:
     def number(self) -> JobId | None:
         """The job's number; None until the foreman has the job."""
         return self.id.result() if self.id.done() and self.id.exception() is None else None
+
+    def name_task(self, number: int) -> str:
+        """Name one of its tasks, for people."""
+        return f"Task {number}" if self.number is None else f"Task {number} of job {self.number}"
 
     def on_cancelled(self) -> None:
         """The job was cancelled: accept no more tasks. The results of its tasks come later."""
@@ -86,7 +90,7 @@ class OpenJob:
         try:
             while True:
                 try:
-                    await self._work(await self._connection.get_link())
+                    await self._work(await self.connection.get_link())
                 except LinkError:
                     await asyncio.sleep(next(self._pauses))
                 except JobMoved:

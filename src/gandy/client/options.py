@@ -24,6 +24,8 @@ class JobOptions(NamedTuple):
     limit: int | None = None  # of tasks that run at the same time
     held: bool = False
     after: JobReference | Iterable[JobReference] = ()  # jobs that must finish before, without failures
+    after_any: JobReference | Iterable[JobReference] = ()  # jobs that must end before, in whatever way
+    after_each: JobReference | Iterable[JobReference] = ()  # jobs to follow task by task
     at: float | None = None  # the shared time at which tasks begin, on workers that know it
 
 

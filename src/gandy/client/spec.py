@@ -39,6 +39,8 @@ def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
         limit=_check_positive("limit", options.limit),
         held=bool(options.held),
         after=checks.to_jobs("after", options.after),
+        after_any=checks.to_jobs("after_any", options.after_any),
+        after_each=checks.to_jobs("after_each", options.after_each),
         at=None if at is None else Shared(at),
     )
     return Submit(spec, lines)

@@ -63,6 +63,8 @@ class CallDispatcher:
     def send(self, call: Call, peer: Peer, payload: bytes, now: Monotonic) -> None:
         """Send a call to a worker with a free slot."""
         number = self.assign(call, peer)
+        if self._output.meter is not None:
+            call.sent = float(now)
         left = 0 if call.deadline == NEVER else max(1, int((call.deadline - now) * 1000))
         out = peer.out
         if not out:
@@ -256,15 +258,16 @@ class CallDispatcher:
         assert len(queued) == waiting.count
         assert sum(len(data) for call in queued for _, _, data in call.pending) == waiting.bytes
         assert all(call.peer is None for call in queued)
+        known = set(workers.values())
         for command in commands.values():
             assert bool(command.queue) == (command.name in waiting.commands)
-            orders = list(command.queue)
-            assert orders == sorted(orders)
-        assert {peer for command in commands.values() for peer in command.offers} <= set(workers.values())
-        for peer in workers.values():
+            assert not command.queue or list(command.queue) == sorted(command.queue)
+            assert known.issuperset(command.offers)
+        for peer in known:
             assert peer.worker is not None
-            assert (peer.worker.slots, peer.worker.serves) == (peer.slots, peer.serves)
-            assert peer.slots.by_calls == sum(call.slots for call in peer.serves.values())
+            assert peer.worker.slots is peer.slots
+            assert peer.worker.serves == peer.serves
+            assert peer.slots.by_calls == sum([call.slots for call in peer.serves.values()])
             for number, call in peer.serves.items():
                 assert (call.peer, call.id) == (peer, number)
                 assert call.client is None or call.client.calls[call.client_id] is call

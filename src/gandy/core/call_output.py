@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from gandy.core.call_meter import CallMeter
 from gandy.core.calls import Call, Peer
 from gandy.moments import Monotonic
 from gandy.wire.calls import CAST, LAST, REFUSED, RESULT, encode, encode_refusal
@@ -25,7 +26,7 @@ class CallOutput:
     def __init__(self) -> None:
         self.touched: set[Peer] = set()
         self.doors: list[AttachedDoor] = []
-        self.is_metered = False  # calls that end are counted, because viewers look
+        self.meter: CallMeter | None = None  # while viewers look
         self.ended = 0  # calls, since the foreman started
 
     def add(self, peer: Peer, kind: int, subtype: int, seq: int, argument: int = 0, payload: bytes = b"") -> None:
@@ -37,9 +38,8 @@ class CallOutput:
 
     def end(self, call: Call, code: int, text: str) -> None:
         """End a call that its worker did not end, and refuse it to its client."""
-        if self.is_metered:
-            call.command.ended += 1
-            call.command.failed += 1
+        if self.meter is not None:
+            self.meter.note_lost(call)
         self.ended += 1
         client, call.client = call.client, None
         if client is not None:

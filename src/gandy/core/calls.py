@@ -93,6 +93,7 @@ class Call(Struct, eq=False):
     flags: int = 0
     deadline: Monotonic = NEVER
     began: float = 0.0  # when it came, on the monotonic clock; 0 unless it is timed
+    sent: float = 0.0  # when it went to its worker, on the same clock; 0 unless viewers look, and see it
     peer: Peer | None = None  # the worker, once it has the call
     id: int = 0  # its number there
     slots: int = 1

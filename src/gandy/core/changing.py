@@ -7,12 +7,14 @@ from gandy.core import requests as ask
 from gandy.core.effects import Effect, Reply
 from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
 from gandy.core.foreman import Foreman
+from gandy.core.linking import SourceJob
 from gandy.core.looking import Looking, check_readable
 from gandy.core.model import FINAL_JOB_STATES, AttemptKey, JobState, TaskState
 from gandy.core.records import JobForgotten
 from gandy.core.refusal import Refusal
 from gandy.core.rows import JobRow, RecoveredJob, TaskRow
 from gandy.core.snapshot import make_job
+from gandy.core.sources import list_missing, look_at_source
 from gandy.core.standing import Standing
 from gandy.core.steps import Ask, Commit, Decide, Look, Note, Question, Steps, StopProgram
 from gandy.errors import RemoteProtocolError
@@ -45,7 +47,7 @@ class Changing:
             if _may_be_done(request, row):
                 return ask.JobFound(row)
             raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
-        effects = yield from self._decide(request)
+        effects = yield from self._decide(request, row)
         if not effects and isinstance(request, ask.RetryJob):
             if request.again:
                 return ask.JobFound(row)
@@ -54,7 +56,7 @@ class Changing:
         yield Commit(effects)
         return ask.JobFound((yield from self._looking.get_job(request.job)))
 
-    def _decide(self, request: Change) -> Steps[list[Effect]]:
+    def _decide(self, request: Change, row: JobRow) -> Steps[list[Effect]]:
         reactor, now = self._foreman.reactor, self._standing.now
         match request:
             case ask.CancelJob(job, tasks):
@@ -63,25 +65,32 @@ class Changing:
                 return reactor.control.hold(job, now)
             case ask.ReleaseJob(job):
                 return reactor.control.release(job, now)
-            case ask.RetryJob(job, tasks):
-                return reactor.control.retry(job, tasks, now) or (yield from self._retry_final(job, tasks))
+            case ask.RetryJob(_, tasks):
+                return (yield from self._retry(row, tasks))
             case _:
                 assert_never(request)
 
-    def _retry_final(self, job: JobId, tasks: tuple[TaskNumber, ...] | None) -> Steps[list[Effect]]:
-        """Bring a final job back into the foreman's memory, if any of its tasks can be tried again."""
-        reactor = self._foreman.reactor
-        if reactor.jobs.find(job) is not None:
-            return []
-        yield Commit([])  # then the store has what has just left the memory
-        found: RecoveredJob | None = yield Look(lambda store: store.load_job(job))
+    def _retry(self, row: JobRow, tasks: tuple[TaskNumber, ...] | None) -> Steps[list[Effect]]:
+        """Have tasks tried again. A final job comes back into the foreman's memory, if there is one to be tried."""
+        reactor, job, spec = self._foreman.reactor, row.job, row.spec
+        sources: dict[JobId, SourceJob] = {}
+        found: RecoveredJob | None = None
+        # No step may follow the last look at any of them.
+        while (missing := list_missing(spec.after_each, reactor.jobs, sources)) or not (
+            found or reactor.jobs.find(job)
+        ):
+            yield Commit([])  # then the store has what has just left the memory
+            for source in missing:
+                sources[source] = yield from look_at_source(source)
+            found = yield Look(lambda store: store.load_job(job))
+            if found is None:
+                return []
         now = self._standing.now
-        if reactor.jobs.find(job) is not None:  # another client was quicker
-            return reactor.control.retry(job, tasks, now)
-        if found is None:
-            return []
-        unfinished = {before for before in found.row.spec.after if reactor.jobs.find(before) is not None}
-        return reactor.control.revive(make_job(found, unfinished, now), tasks, now)
+        if found is None or reactor.jobs.find(job) is not None:  # perhaps another client was quicker
+            return reactor.control.retry(job, tasks, now, sources)
+        before = (*spec.after, *spec.after_any)
+        unfinished = {each for each in before if reactor.jobs.find(each) is not None}
+        return reactor.control.revive(make_job(found, unfinished, now), tasks, now, sources)
 
     def retract(self, request: ask.RetractTasks) -> Steps[ask.Answer]:
         """Cancel tasks that have not begun, and only those. Workers are asked about those that they have."""
@@ -195,5 +204,8 @@ def _open_retraction(answer: bytes | None, asked: list[AttemptKey]) -> set[Attem
 
 
 def _explain_no_retry(row: JobRow, tasks: tuple[TaskNumber, ...] | None) -> str:
+    if row.spec.after_each and (row.counts.failed or row.counts.cancelled):
+        others = ", ".join(map(str, row.spec.after_each))
+        return f"tasks that those of job {row.job} need have not finished: retry those of job {others} first"
     which = "no task" if tasks is None else "none of these tasks"
     return f"job {row.job} is {row.state.name.lower()}: {which} failed or was cancelled, so there is nothing to retry"

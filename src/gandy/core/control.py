@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Effect
 from gandy.core.jobs import ActiveJob, JobTable
+from gandy.core.linking import NO_SOURCES, Linking, SourceJob
 from gandy.core.model import FINAL_JOB_STATES, AttemptKey, Input, JobSpec, JobState, TaskState
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
@@ -28,6 +29,7 @@ class JobControl:
         clocks: ClockOffsets,
         dispatcher: Dispatcher,
         progress: JobProgress,
+        linking: Linking,
         next_job: JobId,
     ) -> None:
         self._jobs = jobs
@@ -36,12 +38,23 @@ class JobControl:
         self._clocks = clocks
         self._dispatcher = dispatcher
         self._progress = progress
+        self._linking = linking
         self._next_job = next_job
 
     def restore(self, job: ActiveJob) -> None:
-        """Take up a job that the store had when the foreman started."""
+        """Take up a job that the store had when the foreman started. `relink` follows when all jobs are here."""
         self._add(job)
         self._next_job = JobId(max(self._next_job, job.id + 1))
+
+    def relink(self, sources: Mapping[JobId, SourceJob], now: Monotonic) -> list[Effect]:
+        """Have the tasks of restored jobs wait for those that they need. `sources`: see `Linking.link`."""
+        linked = [job for job in self._jobs if job.spec.after_each]
+        hopeless = [(job, self._linking.link(job, None, sources)) for job in linked]
+        effects: list[Effect] = []
+        for job, tasks in hopeless:
+            effects += self._progress.cancel(job, tasks, now)
+            effects += self._progress.settle(job, now)
+        return effects
 
     def _add(self, job: ActiveJob) -> None:
         """Add a job. If the shared clock has restarted since the job came, our own clock says when the job begins."""
@@ -54,32 +67,42 @@ class JobControl:
         now: Monotonic,
         lines: tuple[str, ...] = (),
         past: Mapping[JobId, JobState] | None = None,
+        sources: Mapping[JobId, SourceJob] = NO_SOURCES,
         upload: int = 0,
         key: int = 0,
         number: JobId | None = None,
     ) -> tuple[JobId, list[Effect]]:
-        """Take a job. `past` has the states of jobs in `spec.after` that are not here: final, or of another shard.
+        """Take a job. `past` has the states of jobs that it is to run after and that are not here: final, or of another
+        shard. `sources`: the same of those that it is to follow task by task.
 
         `number`: from a store that foremen share; else the job gets the next one.
         """
         number = self._next_job if number is None else number
         self._next_job = JobId(number + 1)
         states = past or {}
-        ended = {before: state for before, state in states.items() if state in FINAL_JOB_STATES}
+        ended = {job: state for job, state in states.items() if state in FINAL_JOB_STATES}
         elsewhere = states.keys() - ended.keys()
-        awaited = {before for before in spec.after if before in elsewhere or self._jobs.find(before) is not None}
+        before = (*spec.after, *spec.after_any)
+        awaited = {each for each in before if each in elsewhere or self._jobs.find(each) is not None}
         at = self._clocks.stamp(now)
         job = ActiveJob(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
         self._add(job)
         effects: list[Effect] = [JobAdded(number, spec, at, lines, upload, key)]
-        if any(state is not JobState.FINISHED for state in ended.values()):
+        hopeless = self._linking.link(job, None, sources)
+        if any(ended.get(each, JobState.FINISHED) is not JobState.FINISHED for each in spec.after):
             effects += self._progress.cancel(job, None, now)
+        elif hopeless:
+            effects += self._progress.cancel(job, hopeless, now)
         self._dispatcher.request()
         return number, effects + self._progress.settle(job, now)
 
     def on_end_elsewhere(self, job: JobId, state: JobState, now: Monotonic) -> list[Effect]:
         """A job of another shard is final, and jobs here wait for it."""
         return self._progress.on_end_elsewhere(job, state, now)
+
+    def on_states_elsewhere(self, source: JobId, found: SourceJob, now: Monotonic) -> list[Effect]:
+        """How the tasks of a job of another shard stand that tasks here need."""
+        return self._progress.on_states_elsewhere(source, found, now)
 
     def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: Monotonic) -> list[Effect]:
         """Give an open job more tasks, numbered from `first`. Those that it has already came twice, and are skipped."""
@@ -128,16 +151,30 @@ class JobControl:
         self._dispatcher.request()
         return self._progress.cancel(job, tasks, now) + self._progress.settle(job, now)
 
-    def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
-        """Let tasks that failed or were cancelled wait again. No effects: nothing is to be retried."""
+    def retry(
+        self,
+        number: JobId,
+        tasks: Iterable[TaskNumber] | None,
+        now: Monotonic,
+        sources: Mapping[JobId, SourceJob] = NO_SOURCES,
+    ) -> list[Effect]:
+        """Let tasks that failed or were cancelled wait again, unless a task that they need has not finished and will
+        not. No effects: nothing is to be retried. `sources`: as for `submit`."""
         job = self._jobs.find(number)
-        return [] if job is None else self.revive(job, tasks, now)
+        return [] if job is None else self.revive(job, tasks, now, sources)
 
-    def revive(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
+    def revive(
+        self,
+        job: ActiveJob,
+        tasks: Iterable[TaskNumber] | None,
+        now: Monotonic,
+        sources: Mapping[JobId, SourceJob] = NO_SOURCES,
+    ) -> list[Effect]:
         """Do the same for a job from the store, which may be final. It enters the memory only if a task is retried."""
         retryable = (TaskState.FAILED, TaskState.CANCELLED)
         wanted = list(job.tasks.in_states(*retryable)) if tasks is None else tasks
-        chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in retryable)
+        ended = [t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in retryable]
+        chosen = tuple(self._linking.drop_hopeless(job, ended, sources))
         if not chosen:
             return []
         for task in chosen:
@@ -146,7 +183,9 @@ class JobControl:
         job.is_cancelled = False
         if self._jobs.find(job.id) is None:
             self._add(job)
-        record = TasksSet(job.id, TaskState.WAITING, None if tasks is None else chosen, self._clocks.stamp(now))
+        self._linking.link(job, chosen, sources)
+        are_all = tasks is None and len(chosen) == len(ended)
+        record = TasksSet(job.id, TaskState.WAITING, None if are_all else chosen, self._clocks.stamp(now))
         self._dispatcher.request()
         return [record, *self._progress.settle(job, now)]
 
@@ -186,6 +225,7 @@ class JobControl:
         touched = {attempt.job for attempt in new.claims} | set(new.grown)
         for job in filter(None, map(self._jobs.find, new.jobs)):
             self._jobs.remove(job)  # jobs that were to run after it are new too, and are withdrawn as well
+            self._linking.drop(job)
         for number, first in new.grown.items():
             grown = self._jobs.find(number)
             if grown is not None:

@@ -56,7 +56,7 @@ class DelayedTasks:
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
-        assert set(self.ordinary.items()) <= {(task, due) for due, task in self._heap}
+        assert not self.ordinary or self.ordinary.items() <= {(task, due) for due, task in self._heap}
         assert self.ordinary.keys().isdisjoint(self.suspects)
 
     def _find_first(self) -> tuple[Monotonic, TaskNumber] | None:

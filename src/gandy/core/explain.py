@@ -36,8 +36,7 @@ def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> lis
     reasons = []
     if job.held:
         reasons.append(f"The job is held; let it go with 'gandy job release {job.id}'.")
-    if job.awaited:
-        reasons.append(f"It waits for job {', '.join(map(str, sorted(job.awaited)))} to finish.")
+    reasons += _explain_others(job)
     limit = job.spec.limit
     if limit is not None and job.tasks.given >= limit:
         reasons.append(f"Its limit of {limit} tasks at the same time is reached.")
@@ -50,9 +49,24 @@ def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> lis
     elif job.at is not None and ahead is not None:
         left = job.find_start(ahead) - now
         reasons.append(f"It waits for its time, in {left:.1f} s." if left > 0 else f"Its time was {-left:.1f} s ago.")
-    if job.held or job.awaited:
+    if job.held or job.awaited or not job.tasks.startable:
         return reasons
     return [*reasons, *_explain_suspects(job, now), *_explain_workers(reactor, job, now)]
+
+
+def _explain_others(job: "ActiveJob") -> list[str]:
+    """The jobs that it waits for, whole or task by task."""
+    reasons = []
+    finishing, ending = sorted(job.awaited.intersection(job.spec.after)), sorted(job.awaited.difference(job.spec.after))
+    if finishing:
+        reasons.append(f"It waits for job {', '.join(map(str, finishing))} to finish.")
+    if ending:
+        reasons.append(f"It waits for job {', '.join(map(str, ending))} to end.")
+    if job.tasks.blocked:
+        others = ", ".join(map(str, job.spec.after_each))
+        count = "1 of its tasks waits" if job.tasks.blocked == 1 else f"{job.tasks.blocked:,} of its tasks wait"
+        reasons.append(f"{count} for the task with the same number in job {others}.")
+    return reasons
 
 
 def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> list[str]:

@@ -1,4 +1,4 @@
-"""The messages of gandy's own extensions between foreman and worker: heartbeats, begun tasks, the output of tasks."""
+"""The messages of gandy's own extensions between foreman and worker: heartbeats, load, begun tasks, output of tasks."""
 
 from functools import partial
 from typing import Annotated, Final, TypeVar
@@ -24,6 +24,8 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import (
     MAX_AHEAD,
     MAX_BEGUN,
+    MAX_CORES,
+    MAX_LOAD,
     MAX_OUTPUTS,
     MAX_PROBLEM,
     MAX_READ_BYTES,
@@ -69,6 +71,9 @@ DIRECTORY: Final = 0x70
 # SHARDS: the foreman says how many slots its waiting tasks could use. CAPACITY answers it, if something changes.
 WANT: Final = 0x71
 
+# LOAD: a worker says how busy its machine is, first after HELLO and then after each change. There is no answer.
+LOAD: Final = 0x78
+
 # What a gandy foreman offers; one of a crew with many foremen also offers SHARDS.
 FOREMAN_OFFERS: Final = (
     Extension.ATOMIC
@@ -79,9 +84,11 @@ FOREMAN_OFFERS: Final = (
     | Extension.OUTPUT
     | Extension.TIMED
     | Extension.BEGUN
+    | Extension.LOAD
+    | Extension.LINKED
 )
 # What a gandy worker offers.
-WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT | Extension.SHARDS
+WORKER_OFFERS: Final = FOREMAN_OFFERS & ~(Extension.CLIENT | Extension.LINKED) | Extension.SHARDS
 
 ReadLimit = Annotated[int, Meta(ge=0, le=MAX_READ_BYTES)]
 
@@ -92,6 +99,15 @@ class Capacity(Struct, frozen=True):
     slots: Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
     ahead: Annotated[int, Meta(ge=0, le=MAX_AHEAD)] = 0
     problem: Annotated[str, Meta(max_length=MAX_PROBLEM, pattern="^[ -~]*$")] = ""
+
+
+class MachineLoad(Struct, frozen=True, array_like=True):
+    """How busy the machine of a worker is: everything that runs there counts."""
+
+    load: Annotated[float, Meta(ge=0, le=MAX_LOAD)]  # processes that run or wait to run, on average over a minute
+    cores: Annotated[int, Meta(ge=0, le=MAX_CORES)] = 0  # 0: it is not known; the same for the next two
+    memory_bytes: Count = 0  # in use, and not to be had by freeing caches
+    memory_total_bytes: Count = 0
 
 
 class Read(Struct, frozen=True):
@@ -187,6 +203,7 @@ decode_pieces: Final = partial(_decode, msgspec.msgpack.Decoder(Pieces))
 decode_fetch: Final = partial(_decode, msgspec.msgpack.Decoder(Fetch))
 decode_retraction: Final = partial(_decode, msgspec.msgpack.Decoder(Retraction))
 decode_capacity: Final = partial(_decode, msgspec.msgpack.Decoder(Capacity))
+decode_load: Final = partial(_decode, msgspec.msgpack.Decoder(MachineLoad))
 decode_begun: Final = partial(_decode, msgspec.msgpack.Decoder(Begun))
 decode_directory: Final = partial(_decode, msgspec.msgpack.Decoder(Directory))
 decode_want: Final = partial(_decode, msgspec.msgpack.Decoder(Want))

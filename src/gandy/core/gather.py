@@ -80,7 +80,7 @@ class Gathering:
 
     def _is_wanted(self, place: Place) -> bool:
         job = self._jobs.find(place.job)
-        return job is not None and job.may_start and job.tasks.waiting > 0
+        return job is not None and job.may_start and job.tasks.startable > 0
 
     @property
     def next_look(self) -> Monotonic:

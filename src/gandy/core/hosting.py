@@ -168,12 +168,11 @@ def note_lease(view: CrewView, mine: Lease) -> CrewView:
 
 def list_shard_places(view: CrewView, machine: str) -> tuple[ShardPlace, ...]:
     """Where each shard that has an owner can be reached, by peers on this machine; without a machine, by all peers."""
-    foremen = {each.id: each for each in view.foremen}
-    found = ((lease, foremen.get(lease.owner)) for lease in view.leases)
+    foremen = {each.id: reach(each, machine) for each in view.foremen}
     return tuple(
-        ShardPlace(lease.shard, lease.epoch, tuple(name_shard(place, lease.shard) for place in reach(owner, machine)))
-        for lease, owner in found
-        if owner is not None
+        ShardPlace(lease.shard, lease.epoch, tuple([name_shard(place, lease.shard) for place in foremen[lease.owner]]))
+        for lease in view.leases
+        if lease.owner in foremen
     )
 
 
@@ -185,8 +184,9 @@ def list_ownerless(view: CrewView) -> tuple[int, ...]:
 
 def reach(foreman: ForemanPlace, machine: str) -> tuple[str, ...]:
     """The addresses of a foreman that mean something on this machine; without a machine, everywhere."""
-    is_near = machine != "" and machine == foreman.machine
-    return tuple(place for place in foreman.places if is_near or not place.startswith("unix:"))
+    if machine != "" and machine == foreman.machine:
+        return foreman.places
+    return tuple([place for place in foreman.places if not place.startswith("unix:")])
 
 
 def name_shard(place: str, shard: int) -> str:

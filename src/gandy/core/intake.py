@@ -12,14 +12,14 @@ from gandy.core.effects import Effect
 from gandy.core.foreman import Foreman
 from gandy.core.jobs import ActiveJob
 from gandy.core.links import Link
-from gandy.core.model import JobSpec, JobState
+from gandy.core.model import JobSpec
 from gandy.core.offsets import compute_shared
 from gandy.core.placeholders import check_command
 from gandy.core.records import LinesAdded, LinesDropped
 from gandy.core.refusal import Refusal
-from gandy.core.rows import JobRow
+from gandy.core.sources import check_counts, find_sources
 from gandy.core.standing import Standing
-from gandy.core.steps import Commit, CompareClocks, DrawIdentity, Look, Steps
+from gandy.core.steps import CompareClocks, DrawIdentity, Look, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import ConfigError
 from gandy.ids import JobId, TaskNumber
@@ -84,7 +84,7 @@ class Intake:
         shared_ahead: float = 0.0 if request.spec.at is None else (yield CompareClocks())
         identity = yield DrawIdentity()
         drawn: JobId | None = (yield Look(lambda store: store.draw_number())) if self._foreman.shard else None
-        past = yield from self._find_past(request.spec.after)
+        past = yield from find_sources(request.spec, self._foreman.reactor.jobs)
         # No step follows. Meanwhile, the same request may have come again over another link, and been quicker.
         if (quicker := self._submissions.get(request.key)) is not None:
             return self._recognise(quicker, request, link)
@@ -92,10 +92,11 @@ class Intake:
         spec = _check_spec(request.spec, len(request.lines) or upload.count)
         if spec.at is not None:
             spec = self._check_time(spec, spec.at, shared_ahead)
+        check_counts(spec, self._foreman.reactor.jobs, past)
         self._uploads.pop((link, request.upload), None)
         spec = replace(spec, identity=identity)
         number, effects = self._foreman.reactor.control.submit(
-            spec, self._standing.now, request.lines, past, upload.number, request.key, drawn
+            spec, self._standing.now, request.lines, past.states, past.by_task, upload.number, request.key, drawn
         )
         if spec.is_open:
             self._owners[number] = link
@@ -191,24 +192,6 @@ class Intake:
         if self._standing.trouble:
             raise self._standing.refuse("no new work is accepted")
 
-    def _find_past(self, after: tuple[JobId, ...]) -> Steps[dict[JobId, JobState]]:
-        """How the final ones of these jobs ended; the reactor knows the rest. No step may follow the last look."""
-        jobs = self._foreman.reactor.jobs
-        past: dict[JobId, JobState] = {}
-        while ended := [job for job in after if jobs.find(job) is None and job not in past]:
-            yield Commit([])  # then the store has what has just left the reactor's memory
-            for job in ended:
-                past[job] = yield from self._get_state(job)
-        return past
-
-    def _get_state(self, job: JobId) -> Steps[JobState]:
-        row: JobRow | None = yield Look(lambda store: store.find_job(job))
-        if row is None:
-            raise Refusal("not_found", f"there is no job {job}")
-        if row.problem:
-            raise Refusal("refused", f"job {job} cannot be read, so it is unknown whether it finished")
-        return row.state
-
     def _get_open(self, number: JobId) -> ActiveJob:
         job = self._foreman.reactor.jobs.find(number)
         if job is None or not job.is_open:
@@ -231,6 +214,8 @@ def _check_spec(spec: JobSpec, lines: int) -> JobSpec:
     spec = replace(spec, has_lines=has_lines, tasks=lines or spec.tasks, clock_ahead=0.0, boot="", boot_ahead=0.0)
     if spec.is_open and spec.tasks:
         raise Refusal("bad_request", "an open job begins without tasks")
+    if spec.is_open and spec.after_each:
+        raise Refusal("bad_request", "an open job cannot follow other jobs task by task")
     if not spec.is_open and not spec.tasks:
         raise Refusal("refused", "a job needs at least one task")
     kept = msgspec.json.encode(spec)

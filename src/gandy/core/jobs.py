@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gandy.core.model import GIVEN_STATES, AttemptKey, Cause, Counts, Ending, JobSpec, JobState
+from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState
 from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
 from gandy.core.workers import KnownWorker
@@ -25,7 +25,9 @@ class ActiveJob(Struct, eq=False):
     submitted: Wall
     held: bool
     state: JobState = JobState.WAITING  # as recorded last
-    awaited: set[JobId] = set()  # jobs that must finish first
+    awaited: set[JobId] = set()  # jobs that must end first
+    has_takers: bool = False  # tasks of other jobs need some of its tasks
+    just_ended: list[TaskNumber] = []  # tasks of which the takers have not heard yet
     is_cancelled: bool = False
     is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
@@ -70,8 +72,8 @@ class ActiveJob(Struct, eq=False):
     def count_startable(self) -> int:
         """How many tasks may start at most, now or when they are due."""
         limit = self.spec.limit
-        waiting = self.tasks.waiting
-        return waiting if limit is None else min(waiting, limit - self.tasks.given)
+        startable = self.tasks.startable
+        return startable if limit is None else min(startable, limit - self.tasks.given)
 
     def suits(self, worker: KnownWorker) -> bool:
         """True if its tasks could run on this worker while that holds nothing else."""
@@ -86,7 +88,7 @@ class ActiveJob(Struct, eq=False):
     @property
     def need(self) -> Need | None:
         """What it asks of a worker; None while no worker could start any of its tasks."""
-        if self.held or self.awaited or not self.tasks.waiting:
+        if self.held or self.awaited or not self.tasks.startable:
             return None
         return Need(self.spec.slots, self.spec.tags, self.at is not None)
 
@@ -184,8 +186,8 @@ class JobTable:
         """What must hold after every step; for tests."""
         self._queue.check()
         for job in self._jobs.values():
+            tasks = job.tasks
             assert self._queue.find(job.id) == job.need
-            assert (job.id in self.delayed) == (job.tasks.delayed.next_due() is not None)
-            job.tasks.check()
-            assert job.spec.limit is None or job.tasks.given <= job.spec.limit
-            assert job.tasks.given == sum(1 for _ in job.tasks.in_states(*GIVEN_STATES))
+            assert (job.id in self.delayed) == (tasks.delayed.next_due() is not None)
+            tasks.check()
+            assert job.spec.limit is None or tasks.given <= job.spec.limit

@@ -63,4 +63,6 @@ class LinkTable:
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
-        assert set(self._by_worker.values()) | self._unwritten <= set(self.by_name.values())
+        known = set(self.by_name.values())
+        assert known.issuperset(self._by_worker.values())
+        assert known >= self._unwritten

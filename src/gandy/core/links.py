@@ -12,7 +12,17 @@ from msgspec import UNSET
 
 from gandy.core.calls import Peer
 from gandy.core.effects import Effect
-from gandy.core.extensions import BEGUN, CAPACITY, PING, PONG, decode_begun, decode_capacity
+from gandy.core.extensions import (
+    BEGUN,
+    CAPACITY,
+    LOAD,
+    PING,
+    PONG,
+    MachineLoad,
+    decode_begun,
+    decode_capacity,
+    decode_load,
+)
 from gandy.core.link_tasks import LinkTasks
 from gandy.core.model import AttemptKey, Ending
 from gandy.core.reactor import Reactor
@@ -139,6 +149,8 @@ class Link:
                     reactor.on_capacity(self.worker, capacity.slots, ahead, capacity.problem)
                 elif kind == BEGUN:
                     return reactor.on_begun(self.worker, decode_begun(event.payload).attempts, now)
+                elif kind == LOAD:
+                    _note_load(reactor, self.worker, decode_load(event.payload))
                 else:
                     self.inbox.append(event)
                 return []
@@ -230,3 +242,9 @@ class Link:
         """True if this peer may be that worker: as long as a worker is known, its id belongs to its key."""
         known = reactor.workers.find(worker)
         return known is None or known.info.key in (None, self.credentials.key)
+
+
+def _note_load(reactor: Reactor, worker: str, machine: MachineLoad) -> None:
+    """Viewers see it; nothing is decided by it."""
+    if (known := reactor.workers.find(worker)) is not None:
+        known.machine = machine

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gandy.core.call_meter import CallMeter
 from gandy.core.foreman import Foreman
 from gandy.core.job_view import JobView
 from gandy.core.records import Record
@@ -41,10 +42,10 @@ class LiveView:
         self._spans = Spans(foreman.reactor.workers, foreman.reactor.clocks.wall_ahead)
         self._totals = Totals()
         self._last: tuple[object, ...] = ()  # what else viewers know
-        foreman.switchboard.output.is_metered = True
+        self._meter = foreman.switchboard.output.meter = CallMeter()
 
     def close(self) -> None:
-        self._foreman.switchboard.output.is_metered = False
+        self._foreman.switchboard.output.meter = None
 
     def on_records(self, records: Sequence[Record]) -> None:
         """These have been committed."""
@@ -68,6 +69,7 @@ class LiveView:
             workers=tuple(take_page(workers, MAX_PAGE, _weigh_worker)),
             commands=tuple(self._list_commands()),
             spans=self._spans.list_running(),
+            calls=self._meter.list_running(),
         )
 
     def take(self, now: Monotonic, shared_ahead: float | None) -> CrewUpdate | None:
@@ -75,10 +77,12 @@ class LiveView:
         jobs, forgotten = self._jobs.take()
         workers, left = self._take_workers(now)
         commands, gone = self._take_commands()
-        spans, skipped = self._spans.take(self._foreman.reactor.clocks.wall_ahead)
+        wall_ahead = self._foreman.reactor.clocks.wall_ahead
+        spans, skipped = self._spans.take(wall_ahead)
+        calls = self._meter.take(now, wall_ahead)
         before, self._last = self._last, self._list_others()
         is_same = before == self._last and not skipped
-        if is_same and not any((jobs, forgotten, workers, left, commands, gone, spans)):
+        if is_same and not any((jobs, forgotten, workers, left, commands, gone, spans, calls)):
             return None
         return replace(
             self._make(now, shared_ahead),
@@ -90,6 +94,7 @@ class LiveView:
             gone=gone,
             spans=spans,
             skipped=skipped,
+            calls=calls,
         )
 
     def _list_others(self) -> tuple[object, ...]:
@@ -112,6 +117,7 @@ class LiveView:
             shared_ahead=shared_ahead,
             shards=self._standing.shards,
             foremen=self._standing.foremen,
+            version=self._standing.version,
         )
 
     # Workers
@@ -122,6 +128,7 @@ class LiveView:
         if len(table) > MANY_WORKERS and now - self._looked_at < LOOK_PERIOD:
             return (), ()
         self._looked_at = now
+        self._meter.look(self._foreman.switchboard.dispatcher.offers.workers.values(), now)
         before = self._workers
         glances = [_describe_worker(worker, now) for worker in islice(table, MAX_PAGE)]
         changed = take_page((each for each in glances if each != before.get(each.id)), MAX_PAGE, _weigh_worker)
@@ -180,6 +187,7 @@ def _describe_worker(worker: KnownWorker, now: Monotonic) -> WorkerGlance:
         tuple(sorted(info.tags)),
         info.version,
         worker.knows_time,
+        worker.machine_now,
     )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Final, TypeVar, assert_never
 
 from gandy.core import requests as ask
-from gandy.core.explain import explain_ends, explain_waiting
+from gandy.core.explain import explain_end, explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
 from gandy.core.looking_back import LookingBack
-from gandy.core.merging import merge_status, merge_workers
+from gandy.core.merging import list_versions, merge_status, merge_workers
 from gandy.core.model import Cause, Ending, JobState, TaskState
 from gandy.core.offsets import compute_shared
 from gandy.core.outputs import Outputs
@@ -23,6 +23,8 @@ from gandy.moments import Monotonic
 
 RESULTS_PAGE: Final = 500  # results in one answer, at most
 FEW_FAILURES: Final = 5  # that an explanation names
+LONG_CHAIN: Final = 20  # tasks that wait for one another, in an explanation
+CANCELLED: Final = frozenset({TaskState.CANCELLED})
 
 S = TypeVar("S")
 
@@ -123,6 +125,7 @@ class Looking:
             lines.append(f"It cannot be read, and is set aside: {row.problem}. 'gandy job forget {job}' deletes it.")
         if self._standing.trouble:
             lines.append(f"The store has a problem: {self._standing.trouble}")
+        lines += yield from self._explain_sources(row, task)
         lines += explain_ends((yield from self._find_ends(job, task)))
         return ask.Explained(tuple(line[:MAX_TEXT] for line in lines[:MAX_PAGE]))
 
@@ -135,6 +138,30 @@ class Looking:
     def _explain_after(self, job: JobId) -> Steps[str]:
         row: JobRow | None = yield Look(lambda store: store.find_job(job))
         return f"It was to run after job {job}, which is {'forgotten' if row is None else row.state.name.lower()}."
+
+    def _explain_sources(self, row: JobRow, task: TaskNumber | None) -> Steps[list[str]]:
+        """The chain of tasks for which one waits or was cancelled; without one, for the first that was cancelled."""
+        if task is None and row.spec.after_each and row.counts.cancelled:
+            ends = yield Look(lambda store: store.list_tasks(row.job, CANCELLED, 1, TaskNumber(0)))
+            task = ends[0].task if ends else None
+        lines: list[str] = []
+        found: tuple[JobRow, TaskRow] | None = (row, TaskRow(task, TaskState.WAITING, 0)) if task is not None else None
+        while found is not None and len(lines) < LONG_CHAIN:
+            below, found = found, (yield from self._find_unfinished_source(found[0], found[1].task))
+            if found is not None:
+                at, end = f"task {found[1].task} of job {found[0].job}", found[1]
+                how = explain_end(end) if end.state is TaskState.FAILED else f"{end.state.name.lower()}."
+                lines.append(f"Task {below[1].task} of job {below[0].job} needs {at}: {how}")
+        return lines
+
+    def _find_unfinished_source(self, row: JobRow, task: TaskNumber) -> Steps[tuple[JobRow, TaskRow] | None]:
+        """The first of the tasks that a task needs, and that has not finished."""
+        for number in row.spec.after_each:
+            source: JobRow | None = yield Look(lambda store, number=number: store.find_job(number))  # type: ignore[misc]
+            ends = yield Look(lambda store, number=number: store.find_tasks(number, [task]))  # type: ignore[misc]
+            if source is not None and ends and ends[0].state is not TaskState.FINISHED:
+                return source, ends[0]
+        return None
 
     def _make_status(self) -> ask.ForemanStatus:
         reactor, standing = self._foreman.reactor, self._standing
@@ -160,6 +187,7 @@ class Looking:
             foremen=standing.foremen,
             shard=self._foreman.shard,
             foreman=standing.id,
+            versions=list_versions((standing.version, *(worker.info.version for worker in here))),
         )
 
 
@@ -197,6 +225,7 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
 
 
 def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) -> ask.WorkerRow:
+    machine = worker.machine_now
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
@@ -212,4 +241,8 @@ def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) ->
         knows_time=worker.knows_time,
         problem=worker.problem,
         version=worker.info.version,
+        load=None if machine is None else machine.load,
+        cores=None if machine is None else machine.cores or None,
+        memory_bytes=None if machine is None else machine.memory_bytes or None,
+        memory_total_bytes=None if machine is None else machine.memory_total_bytes or None,
     )

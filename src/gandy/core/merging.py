@@ -10,6 +10,7 @@ from functools import reduce
 from msgspec.structs import replace
 
 from gandy.core.requests import ForemanStatus, KeyList, WorkerList, WorkerRow
+from gandy.limits import MAX_VERSIONS
 
 
 def merge_workers(here: WorkerList, others: Iterable[WorkerList]) -> WorkerList:
@@ -31,6 +32,10 @@ def _merge_rows(one: WorkerRow, other: WorkerRow) -> WorkerRow:
         silent_seconds=min(one.silent_seconds, other.silent_seconds),
         calls=one.calls + other.calls,
         problem=one.problem or other.problem,
+        load=one.load if one.load is not None else other.load,
+        cores=one.cores or other.cores,
+        memory_bytes=one.memory_bytes or other.memory_bytes,
+        memory_total_bytes=one.memory_total_bytes or other.memory_total_bytes,
     )
 
 
@@ -46,7 +51,13 @@ def merge_status(here: ForemanStatus, others: Sequence[ForemanStatus]) -> Forema
         running=sum(each.running for each in everyone),
         assigned=sum(each.assigned for each in everyone),
         unreadable=sum(each.unreadable for each in everyone),
+        versions=list_versions(version for each in everyone for version in each.versions),
     )
+
+
+def list_versions(found: Iterable[str]) -> tuple[str, ...]:
+    """Each version once. A peer that does not say its version has an empty one."""
+    return tuple(sorted(filter(None, set(found)))[:MAX_VERSIONS])
 
 
 def merge_keys(here: KeyList, others: Iterable[KeyList]) -> KeyList:

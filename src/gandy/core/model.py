@@ -125,6 +125,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: Positive | None = None  # of tasks that run at the same time
     held: bool = False
     after: JobNumbers = ()  # jobs that must finish first, without a failure
+    after_any: JobNumbers = ()  # jobs that must end first, in whatever way
+    after_each: JobNumbers = ()  # jobs whose task must finish before the one with the same number here
     python: PythonSpec | None = None  # if set, the command is only for people to read
     memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
@@ -133,6 +135,11 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot: OptionalName = ""  # the boot id of the foreman's machine when the job came
     boot_ahead: Moment = 0.0  # how far the shared clock was ahead of the monotonic one of that boot
     identity: Count = 0  # random, from the foreman: numbers are given again after a backup is restored. 0: an old job
+
+    @property
+    def sources(self) -> tuple[JobId, ...]:
+        """All jobs that it waits for, whole or task by task."""
+        return tuple(dict.fromkeys((*self.after, *self.after_any, *self.after_each)))
 
 
 MISSING: Final = -1  # in place of a number of bytes: something was written, perhaps, and is not kept

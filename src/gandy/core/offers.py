@@ -108,9 +108,11 @@ class Offers:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for command in self.commands.values():
-            assert command.stale <= {entry[2] for entry in command.heap}
-            assert not command.stale & command.offers.keys()
-            places = [entry[2] for entry in command.heap if entry[2] not in command.stale]
-            places += [peer for peer in command.offers if command in peer.missing]
-            assert len(places) == len(set(places))
-            assert set(places) == set(command.offers)
+            places, stale, offers = [peer for _, _, peer in command.heap], command.stale, command.offers
+            if stale:
+                assert stale.issubset(places)
+                assert stale.isdisjoint(offers)
+                places = [peer for peer in places if peer not in stale]
+            places += [peer for peer in offers if command in peer.missing]
+            assert len(places) == len(offers), "each worker has one place"
+            assert offers.keys() == set(places)

@@ -3,6 +3,7 @@
 Every change of a task that a worker has comes through here, and each is recorded.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from enum import Enum
 from typing import Final
@@ -12,12 +13,14 @@ from msgspec import Struct
 from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Effect, KillAttempts
 from gandy.core.jobs import ActiveJob, JobTable
+from gandy.core.linking import Changed, Linking, SourceJob
 from gandy.core.model import FINAL_JOB_STATES, GIVEN_STATES, AttemptKey, Cause, Ending, JobState, TaskState
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
 from gandy.core.records import Ended, JobSet, OpenJobClosed, TasksSet
 from gandy.core.strikes import NO_STRIKES
+from gandy.core.tasks import BLOCKED
 from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import NEVER, Monotonic, Wall
@@ -61,6 +64,7 @@ class JobProgress:
         owners: Owners,
         clocks: ClockOffsets,
         dispatcher: Dispatcher,
+        linking: Linking,
     ) -> None:
         self._policy = policy
         self._jobs = jobs
@@ -68,6 +72,7 @@ class JobProgress:
         self._owners = owners
         self._clocks = clocks
         self._dispatcher = dispatcher
+        self._linking = linking
         self.ends = Ends()
 
     # Attempts
@@ -90,6 +95,8 @@ class JobProgress:
             due_at = self._clocks.stamp(due)
         else:
             job.tasks.move(attempt.task, state)
+            if job.has_takers:
+                job.just_ended.append(attempt.task)
         if state is TaskState.FINISHED:
             self.ends.finished += 1  # hot
         else:
@@ -153,6 +160,8 @@ class JobProgress:
                 effects.append(OpenJobClosed(job.id, self._clocks.stamp(now)))
             job.is_cancelled = True
             given = list(job.tasks.in_states(*GIVEN_STATES))
+            if job.has_takers:
+                job.just_ended += job.tasks.in_states(TaskState.WAITING, BLOCKED)
             if job.tasks.cancel_waiting():
                 effects.append(TasksSet(job.id, TaskState.CANCELLED, None, self._clocks.stamp(now)))
         else:
@@ -161,6 +170,8 @@ class JobProgress:
             waiting = tuple(task for task in chosen if job.tasks.state(task) is TaskState.WAITING)
             for task in waiting:
                 job.tasks.move(task, TaskState.CANCELLED)
+            if job.has_takers:
+                job.just_ended += waiting
             if waiting:
                 effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, self._clocks.stamp(now)))
         return effects + self._kill(job, given, now)
@@ -177,29 +188,65 @@ class JobProgress:
         return [*effects, *(KillAttempts(worker, tuple(attempts)) for worker, attempts in kills.items())]
 
     def settle(self, job: ActiveJob, now: Monotonic) -> list[Effect]:
-        """Record a job's new state, if it has one; a final job leaves the memory."""
+        """Record a job's new state, if it has one; a final job leaves the memory. So do jobs that waited for it."""
+        return self._settle_all(deque([job]), now)
+
+    def _settle_all(self, touched: deque[ActiveJob], now: Monotonic) -> list[Effect]:
+        effects: list[Effect] = []
+        while touched:  # not by recursion: a chain of jobs may be long
+            effects += self._settle(touched.popleft(), touched, now)
+        return effects
+
+    def _settle(self, job: ActiveJob, touched: deque[ActiveJob], now: Monotonic) -> list[Effect]:
         if self._jobs.find(job.id) is None:
             return []
+        effects: list[Effect] = []
+        if job.just_ended:
+            effects += self._on_sources(self._linking.pass_on(job), touched, now)
         self._jobs.settle(job)
         state = job.compute_state()
         if state is job.state and state not in FINAL_JOB_STATES:
-            return []
+            return effects
         job.state = state
-        effects: list[Effect] = [JobSet(job.id, state, job.held, self._clocks.stamp(now))]
+        effects.append(JobSet(job.id, state, job.held, self._clocks.stamp(now)))
         if state in FINAL_JOB_STATES:
             for dependent in self._jobs.remove(job):
-                effects += self._on_dependency(dependent, job.id, state, now)
+                effects += self._on_dependency(dependent, job.id, state, touched, now)
+            effects += self._on_sources(self._linking.on_final(job), touched, now)
+        return effects
+
+    def _on_sources(self, changed: Iterable[Changed], touched: deque[ActiveJob], now: Monotonic) -> list[Effect]:
+        """Tasks that these jobs need have ended."""
+        effects: list[Effect] = []
+        for taker, hopeless in changed:
+            if hopeless:
+                effects += self.cancel(taker, hopeless, now)
+            touched.append(taker)
+            self._dispatcher.request()
         return effects
 
     def on_end_elsewhere(self, job: JobId, state: JobState, now: Monotonic) -> list[Effect]:
         """A job of another shard is final, and jobs here wait for it."""
-        dependents = self._jobs.take_dependents(job)
-        return [effect for each in dependents for effect in self._on_dependency(each, job, state, now)]
+        touched: deque[ActiveJob] = deque()
+        effects: list[Effect] = []
+        for dependent in self._jobs.take_dependents(job):
+            effects += self._on_dependency(dependent, job, state, touched, now)
+        return effects + self._settle_all(touched, now)
 
-    def _on_dependency(self, job: ActiveJob, ended: JobId, state: JobState, now: Monotonic) -> list[Effect]:
+    def on_states_elsewhere(self, source: JobId, found: SourceJob, now: Monotonic) -> list[Effect]:
+        """How the tasks of a job of another shard stand that tasks here need."""
+        touched: deque[ActiveJob] = deque()
+        effects = self._on_sources(self._linking.on_states(source, found), touched, now)
+        return effects + self._settle_all(touched, now)
+
+    def _on_dependency(
+        self, job: ActiveJob, ended: JobId, state: JobState, touched: deque[ActiveJob], now: Monotonic
+    ) -> list[Effect]:
+        """A job that this one waited for has ended."""
         job.awaited.discard(ended)
-        if state is JobState.FINISHED:
+        self._dispatcher.request()
+        if state is JobState.FINISHED or ended not in job.spec.after:
             self._jobs.settle(job)
-            self._dispatcher.request()
             return []
-        return self.cancel(job, None, now) + self.settle(job, now)
+        touched.append(job)
+        return self.cancel(job, None, now)

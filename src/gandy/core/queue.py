@@ -56,10 +56,13 @@ class JobQueue:
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
-        assert sorted(self._needs) == sorted(job for line in self._lines.values() for _, job in line)
+        jobs = [job for line in self._lines.values() for _, job in line]
+        assert len(jobs) == len(self._needs), "each job has one place"
+        assert self._needs.keys() == set(jobs)
         for need, line in self._lines.items():
             assert line == sorted(line)
-            assert all(self._needs[job] == need for _, job in line)
+            for _, job in line:
+                assert self._needs[job] == need
 
     def _walk(self, need: Need, given_up: Container[Need | None]) -> Iterator[Rank]:
         for rank in self._lines[need]:

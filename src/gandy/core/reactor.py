@@ -15,6 +15,7 @@ from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Acknowledge, Dismiss, Effect, Give, KillAttempts
 from gandy.core.held import Held
 from gandy.core.jobs import ActiveJob, JobTable
+from gandy.core.linking import Linking
 from gandy.core.model import FINAL_JOB_STATES, AttemptKey, Cause, Ending, TaskState
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
@@ -44,8 +45,9 @@ class Reactor:
         self.owners = Owners()
         tables = self.jobs, self.workers, self.owners
         self.dispatcher = Dispatcher(policy, *tables, self.clocks)
-        self._progress = JobProgress(policy, *tables, self.clocks, self.dispatcher)
-        self.control = JobControl(*tables, self.clocks, self.dispatcher, self._progress, next_job)
+        self.linking = Linking(self.jobs)
+        self._progress = JobProgress(policy, *tables, self.clocks, self.dispatcher, self.linking)
+        self.control = JobControl(*tables, self.clocks, self.dispatcher, self._progress, self.linking, next_job)
 
     # Workers
 
@@ -306,15 +308,19 @@ class Reactor:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         self.jobs.check()
+        self.linking.check()
         self.workers.check()
         self.dispatcher.check()
-        assert all(job.compute_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"
-        assert sum(job.tasks.given for job in self.jobs) == len(self.owners)
+        given = 0
+        for job in self.jobs:
+            assert job.compute_state() not in FINAL_JOB_STATES, "a final job leaves the memory"
+            given += job.tasks.given
+        assert given == len(self.owners)
         for attempt, worker in self.owners.items():
-            job = self.jobs.get(attempt.job)
-            assert job.last_attempt(attempt.task) == attempt
-            assert attempt in worker.held
-            assert (job.tasks.state(attempt.task) is TaskState.RUNNING) == (attempt in worker.held.begun)
+            tasks, held = self.jobs.get(attempt.job).tasks, worker.held
+            assert tasks.attempts(attempt.task) == attempt.attempt, "it is the last one"
+            assert attempt in held
+            assert (tasks.state(attempt.task) is TaskState.RUNNING) == (attempt in held.begun)
 
 
 def _blame(attempt: AttemptKey, suspects: list[AttemptKey]) -> Blame:

@@ -48,6 +48,7 @@ from gandy.limits import (
     MAX_COMMANDS,
     MAX_FORGOTTEN,
     MAX_INPUTS,
+    MAX_LOAD,
     MAX_NAMED_STATES,
     MAX_OUTPUTS,
     MAX_PAGE,
@@ -58,6 +59,7 @@ from gandy.limits import (
     MAX_TAGS,
     MAX_TEXT,
     MAX_TOKEN_ADDRESSES,
+    MAX_VERSIONS,
 )
 
 # Types of the CLIENT extension.
@@ -68,6 +70,7 @@ EVENT: Final = 0x32  # carries the number of the request that asked for events
 
 Limit = Annotated[int, Meta(ge=0, le=LAST_INTEGER)]  # of rows; no answer has more than `MAX_PAGE`
 RetractedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_RETRACTED)]
+Versions = Annotated[tuple[OptionalName, ...], Meta(max_length=MAX_VERSIONS)]
 Places = Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)]  # addresses
 
 
@@ -500,6 +503,11 @@ class WorkerRow(Struct, frozen=True):
     knows_time: bool = False  # the shared one, and so it can begin things at a time
     problem: str = ""  # what it is short of, and so uses fewer slots than it has
     version: Text = ""  # of gandy; empty if the worker does not say, as a plain one
+    # Of its machine; None if the worker is away or does not say.
+    load: Annotated[float, Meta(ge=0, le=MAX_LOAD)] | None = None  # processes that run or wait to run, over a minute
+    cores: Count | None = None
+    memory_bytes: Count | None = None  # in use
+    memory_total_bytes: Count | None = None
 
 
 class WorkerList(_Answer, frozen=True):
@@ -526,6 +534,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     foremen: Count = 1  # of the crew
     shard: Count = 0  # of the crew's jobs, that the foreman was asked at; 0: it has a store of its own
     foreman: OptionalName = ""  # its id, new for each start
+    versions: Versions = ()  # of gandy, of the foreman and of workers that are connected and say theirs
 
 
 class ForemanRow(Struct, frozen=True):

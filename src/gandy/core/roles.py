@@ -49,9 +49,9 @@ OFFERS: Final[Mapping[CrewRole, Extension]] = {
     CrewRole.OWNER: FOREMAN_OFFERS,
     CrewRole.ANYBODY: FOREMAN_OFFERS,
     CrewRole.WORKER: FOREMAN_OFFERS & ~Extension.CLIENT,
-    CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED,
+    CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED | Extension.LINKED,
     CrewRole.OBSERVER: Extension.ATOMIC | Extension.CLIENT,
-    CrewRole.FOREMAN: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED,
+    CrewRole.FOREMAN: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED | Extension.LINKED,
 }
 
 # A foreman may ask all that the owner may: it forwards requests, and has checked the roles of those who made them.

@@ -79,21 +79,6 @@ def find_runs(tasks: Iterable[TaskNumber]) -> tuple[Run, ...]:
     return tuple(zip(firsts, [*lasts[1:], last], strict=False))  # without tasks there is no first
 
 
-def expand_states(found: RecoveredJob) -> bytes:
-    """The states of all tasks of a job, a byte each."""
-    states = bytearray([found.fresh]) * found.row.spec.tasks
-    for first, last in found.finished:
-        states[first - 1 : last] = bytes([TaskState.FINISHED]) * (last - first + 1)
-    for row in found.tasks:
-        states[row.task - 1] = row.state
-    return bytes(states)
-
-
-def cut_states(states: bytes, first: TaskNumber, most: int) -> tuple[int, bytes]:
-    """How many tasks there are, and the states of some of them. See `StoredJobs.read_states`."""
-    return len(states), states[first - 1 : first - 1 + most]
-
-
 class Recovered(Struct, frozen=True):
     """All that a foreman must know when it starts again."""
 
@@ -176,4 +161,8 @@ def weigh_job(row: JobRow) -> int:
     spec = row.spec
     words = (spec.command,) if isinstance(spec.command, str) else spec.command
     texts = (*words, *spec.env, *spec.env.values(), *spec.tags, spec.cwd, spec.name)
-    return ROW_BYTES + CHARACTER_BYTES * sum(map(len, texts)) + 9 * len(spec.after)
+    return (
+        ROW_BYTES
+        + CHARACTER_BYTES * sum(map(len, texts))
+        + 9 * (len(spec.after) + len(spec.after_any) + len(spec.after_each))
+    )

@@ -6,17 +6,14 @@ that can use them, and what no shard wants is offered to all.
 
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gandy.core.shards import Want
 from gandy.ids import JobId
-from gandy.limits import MAX_PRIORITY
 
 K = TypeVar("K")
 
 Rank = tuple[int, JobId]  # the lower goes first: as that of jobs in `core.queue`
-
-LAST: Final[Rank] = (MAX_PRIORITY + 1, JobId(0))
 
 
 class SlotUse(NamedTuple):
@@ -26,15 +23,6 @@ class SlotUse(NamedTuple):
     waiting: Want  # slots of its tasks that wait on the worker, with the rank of the first of them
     want: Want  # for tasks that wait at the foreman, as that said last
 
-    @property
-    def claims(self) -> list[Want]:
-        return [claim for claim in (self.waiting, self.want) if claim.slots]
-
-    @property
-    def rank(self) -> Rank:
-        """That of its best claim. A shard without claims goes last."""
-        return min(map(get_rank, self.claims), default=LAST)
-
 
 def share_slots(slots: int, uses: Mapping[K, SlotUse]) -> dict[K, int]:
     """How many slots each shard may use now, in the order in which they may start tasks.
@@ -42,13 +30,21 @@ def share_slots(slots: int, uses: Mapping[K, SlotUse]) -> dict[K, int]:
     `slots`: those that tasks may use. Two shards may be offered the same slot, if neither wanted it before: of their
     two tasks, one waits on the worker then.
     """
-    free = max(0, slots - sum(use.started for use in uses.values()))
-    granted = dict.fromkeys(sorted(uses, key=lambda shard: uses[shard].rank), 0)
-    claims = [(get_rank(claim), claim.slots, shard) for shard, use in uses.items() for claim in use.claims]
-    for _, wanted, shard in sorted(claims, key=itemgetter(0)):
+    free = slots
+    claims: list[tuple[Rank, int, K]] = []
+    for shard, use in uses.items():
+        free -= use.started
+        claims += [(get_rank(claim), claim.slots, shard) for claim in (use.waiting, use.want) if claim.slots]
+    free = max(0, free)
+    if not claims:  # hot: mostly no task waits
+        return {shard: use.started + free for shard, use in uses.items()}
+    claims.sort(key=itemgetter(0))
+    granted = dict.fromkeys([shard for _, _, shard in claims], 0)  # by rank of the best claim
+    for _, wanted, shard in claims:
         grant = min(wanted, free)
         granted[shard] += grant
         free -= grant
+    granted.update((shard, 0) for shard in uses if shard not in granted)  # a shard without claims goes last
     return {shard: uses[shard].started + grant + free for shard, grant in granted.items()}
 
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gandy.core.effects import Effect
 from gandy.core.jobs import ActiveJob
+from gandy.core.linking import UNKNOWN
 from gandy.core.model import FINAL_JOB_STATES, GIVEN_STATES, AttemptKey, JobState, TaskState
 from gandy.core.progress import LONGEST_RETRY_PAUSE
 from gandy.core.reactor import Reactor
@@ -19,15 +21,20 @@ NO_STATES: Final[Mapping[JobId, JobState]] = MappingProxyType({})
 
 def restore(
     reactor: Reactor, recovered: Recovered, now: Monotonic, elsewhere: Mapping[JobId, JobState] = NO_STATES
-) -> None:
+) -> list[Effect]:
     """Restore all jobs and attempts. Workers have the grace period to come back with theirs.
 
-    `elsewhere`: the states of jobs of other shards that jobs here were to run after.
+    `elsewhere`: the states of jobs that are not final or of other shards, and that jobs here were to run after. Returns
+    what is to be done about tasks that cannot start any more.
     """
     # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
     numbers |= {job for job, state in elsewhere.items() if state not in FINAL_JOB_STATES}
     failed = {job for job, state in elsewhere.items() if state in FINAL_JOB_STATES - {JobState.FINISHED}}
+    # Jobs of which it is not known here how each task ended. Those of other shards are looked at again soon.
+    unclear = {*recovered.unreadable, *elsewhere} - {
+        job for job, state in elsewhere.items() if state is JobState.FINISHED
+    }
     for found in recovered.jobs:
         # Nothing here has heard yet that these failed, unless a user had the job tried again all the same.
         unfinished = numbers | failed if _is_untouched(found) else numbers
@@ -35,6 +42,7 @@ def restore(
         for task in found.tasks:
             if task.state in GIVEN_STATES:
                 reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
+    return reactor.control.relink(dict.fromkeys(unclear, UNKNOWN), now)
 
 
 def _is_untouched(found: RecoveredJob) -> bool:
@@ -52,7 +60,7 @@ def make_job(found: RecoveredJob, unfinished: set[JobId], now: Monotonic) -> Act
         tasks.restore_finished(first, last)
     for task in found.tasks:
         tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), _find_due(task, now))
-    awaited = set(row.spec.after) & unfinished
+    awaited = {*row.spec.after, *row.spec.after_any} & unfinished
     return ActiveJob(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
 
 

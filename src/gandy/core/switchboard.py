@@ -8,7 +8,7 @@ from struct import Struct as Layout
 from typing import Final
 
 from gandy.core.call_dispatch import CallDispatcher
-from gandy.core.call_meter import EACH, note_end, note_time
+from gandy.core.call_meter import EACH
 from gandy.core.call_output import CallOutput
 from gandy.core.calls import Call, OnOut, Peer
 from gandy.core.waiting import WaitingCalls
@@ -71,7 +71,7 @@ class Switchboard:
         assign, offers = self.dispatcher.assign, self.dispatcher.offers
         end, calls, commands, find_worker = len(data), client.calls, offers.commands, offers.find_worker
         frames, begin, receiver = bytearray(), at, None
-        began, first = float(self.now) if self.output.is_metered else 0.0, at
+        began, first = 0.0 if self.output.meter is None else float(self.now), at
         while (body := at + _HEAD) < end:
             head, seq, age_ms, size = _unpack_plain(data, at)
             stop, name_end = body + size, body + 1 + data[body]
@@ -88,7 +88,7 @@ class Switchboard:
                 begin, receiver = at, peer
             call = calls[seq] = Call(client, seq, command)
             if began and (at == first or not seq % EACH):
-                call.began = began
+                call.began = call.sent = began
             _pack_number(frames, at + _SEQ_AT, assign(call, peer))
             at = stop
         if receiver is not None:
@@ -97,7 +97,7 @@ class Switchboard:
 
     def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
         """The same for plain results."""
-        end, serves, is_metered = len(data), peer.serves, self.output.is_metered
+        end, serves, meter = len(data), peer.serves, self.output.meter
         count = len(serves)
         frames, begin, receiver = bytearray(), at, None
         while (body := at + _HEAD) <= end:
@@ -117,10 +117,10 @@ class Switchboard:
             seq = call.client_id
             del serves[number], client.calls[seq]
             peer.slots.by_calls -= call.slots
-            if is_metered:
+            if meter is not None:
                 call.command.ended += 1
-                if call.began:
-                    note_time(call, self.now)
+                if call.sent:
+                    meter.note_time(call, self.now)
             _pack_number(frames, at + _SEQ_AT, seq)
             at = stop
         self.output.ended += count - len(serves)
@@ -158,7 +158,7 @@ class Switchboard:
             if flags & AT:
                 read_time(payload, end)
         call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else NEVER)
-        if self.output.is_metered:
+        if self.output.meter is not None:
             call.began = float(now)
         if flags & CAST and not flags & MORE:
             call.client = None
@@ -188,8 +188,8 @@ class Switchboard:
             out.append(_pack(MAGIC, RESULT, flags, call.client_id, 0, len(payload)))
             out.append(payload)
         if flags & LAST:
-            if self.output.is_metered:
-                note_end(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
+            if self.output.meter is not None:
+                self.output.meter.note_end(call, self.now, has_failed=bool(flags & (FAILED | REFUSED)))
             self.output.ended += 1
             del peer.serves[seq]
             peer.slots.by_calls -= call.slots

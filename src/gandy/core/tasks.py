@@ -1,5 +1,6 @@
 """The tasks of one job, two bytes each: a million of them wait in two megabytes."""
 
+from array import array
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,7 +11,11 @@ from gandy.ids import TaskNumber
 from gandy.moments import LONG_AGO, Monotonic
 
 MANY: Final = 255  # attempts; fewer are counted in a byte
-_CANCEL_WAITING: Final = bytes([TaskState.CANCELLED, *range(1, 256)])
+# In the table only: the task waits, and a task that it needs has not finished. Others see it as waiting.
+BLOCKED: Final = len(TaskState)
+_SHOW: Final = bytes([*range(BLOCKED), TaskState.WAITING, *range(BLOCKED + 1, 256)])
+_BLOCK_WAITING: Final = bytes([BLOCKED, *range(1, 256)])
+_CANCEL_WAITING: Final = bytes([TaskState.CANCELLED, *range(1, BLOCKED), TaskState.CANCELLED, *range(BLOCKED + 1, 256)])
 
 
 class TaskTable:
@@ -24,21 +29,24 @@ class TaskTable:
         self._fresh = 1  # all tasks below have been looked at; above, those that wait have never run
         self.delayed = DelayedTasks()
         self.strikes = StrikeTable()
-        self._totals = [0] * len(TaskState)
+        self._totals = [0] * (BLOCKED + 1)
         self._totals[TaskState.WAITING] = count
+        self._open = array("I")  # sources of each task that have not finished; empty if no task was ever blocked
 
     def grow(self, count: int) -> None:
         """Add tasks, which wait."""
         self._states.extend(bytes(count))
         self._attempts.extend(bytes(count))
+        if self._open:
+            self._open.extend(array("I", bytes(4 * count)))
         self.count += count
         self._totals[TaskState.WAITING] += count
 
     def shrink(self, count: int) -> None:
         """Forget all tasks but the first `count`."""
-        for state in TaskState:
-            self._totals[state] -= self._states.count(int(state), count + 1)
-        del self._states[count + 1 :], self._attempts[count + 1 :]
+        for state in range(BLOCKED + 1):
+            self._totals[state] -= self._states.count(state, count + 1)
+        del self._states[count + 1 :], self._attempts[count + 1 :], self._open[count + 1 :]
         for table in (self._many, self.strikes):
             for task in [task for task in table if task > count]:
                 del table[task]
@@ -51,16 +59,27 @@ class TaskTable:
 
     @property
     def counts(self) -> Counts:
-        return Counts(*self._totals)
+        waiting, *others, blocked = self._totals
+        return Counts(waiting + blocked, *others)
 
     @property
     def waiting(self) -> int:
+        return self._totals[TaskState.WAITING] + self._totals[BLOCKED]
+
+    @property
+    def blocked(self) -> int:
+        """Those that wait for other tasks."""
+        return self._totals[BLOCKED]
+
+    @property
+    def startable(self) -> int:
+        """Those that wait, and for no other task."""
         return self._totals[TaskState.WAITING]
 
     @property
     def fresh(self) -> int:
-        """Those that wait and have never run."""
-        return self.waiting - len(self.delayed)
+        """Those of these that have never run."""
+        return self.startable - len(self.delayed)
 
     @property
     def given(self) -> int:
@@ -72,11 +91,13 @@ class TaskTable:
         return self.waiting == self.given == 0
 
     def state(self, task: TaskNumber) -> TaskState:
-        return TaskState(self._states[task])
+        state = self._states[task]
+        return TaskState.WAITING if state == BLOCKED else TaskState(state)
 
     def copy_states(self, first: TaskNumber, most: int) -> bytes:
         """The states of so many tasks from one on, a byte each; fewer, if there are no more."""
-        return bytes(memoryview(self._states)[first : first + most])
+        states = bytes(memoryview(self._states)[first : first + most])
+        return states.translate(_SHOW) if self._totals[BLOCKED] else states
 
     def attempts(self, task: TaskNumber) -> int:
         count = self._attempts[task]
@@ -105,7 +126,8 @@ class TaskTable:
         if self.delayed.ordinary and (ready := self.delayed.find_ready(now)) is not None:
             return ready
         while self._fresh <= self.count and not self._is_fresh(TaskNumber(self._fresh)):
-            self._fresh += 1
+            following = self._states.find(TaskState.WAITING, self._fresh + 1)
+            self._fresh = following if following > 0 else self.count + 1
         return TaskNumber(self._fresh) if self._fresh <= self.count else None
 
     def start(self, task: TaskNumber, state: TaskState = TaskState.ASSIGNED) -> int:
@@ -134,7 +156,37 @@ class TaskTable:
         self.move(task, TaskState.WAITING)
         self.delayed.add(task, due, self.strikes[task].is_suspect)
 
-    def in_states(self, *states: TaskState) -> Iterator[TaskNumber]:
+    def block(self, task: TaskNumber, sources: int) -> None:
+        """A task that waits and never ran may not start before so many others have finished."""
+        if not self._open:
+            self._open = array("I", bytes(4 * (self.count + 1)))
+        self._open[task] = sources
+        self.delayed.discard(task)
+        self._states[task] = BLOCKED
+        self._totals[TaskState.WAITING] -= 1
+        self._totals[BLOCKED] += 1
+
+    def block_all(self, sources: int) -> None:
+        """The same for all tasks. All of them wait, and none has ever run."""
+        self._open = array("I", [sources]) * (self.count + 1)
+        first = self._states[0]
+        self._states = self._states.translate(_BLOCK_WAITING)
+        self._states[0] = first
+        self._totals[BLOCKED] += self._totals[TaskState.WAITING]
+        self._totals[TaskState.WAITING] = 0
+
+    def unblock(self, task: TaskNumber) -> None:
+        """A source of the task has finished. If it was the last one, the task may start."""
+        if self._states[task] != BLOCKED:  # it was cancelled meanwhile
+            return
+        self._open[task] -= 1
+        if not self._open[task]:
+            self._states[task] = TaskState.WAITING
+            self._totals[BLOCKED] -= 1
+            self._totals[TaskState.WAITING] += 1
+            self._fresh = min(self._fresh, task)
+
+    def in_states(self, *states: int) -> Iterator[TaskNumber]:
         """The tasks in these states, one state after the other. They may change while they are looked at."""
         for state in states:
             task = self._states.find(state, 1)
@@ -144,24 +196,26 @@ class TaskTable:
 
     def cancel_waiting(self) -> int:
         """Cancel all tasks that wait. Returns how many; a million take no time."""
-        count = self._totals[TaskState.WAITING]
+        count = self.waiting
         first = self._states[0]
         self._states = self._states.translate(_CANCEL_WAITING)
         self._states[0] = first
         self._totals[TaskState.CANCELLED] += count
-        self._totals[TaskState.WAITING] = 0
+        self._totals[TaskState.WAITING] = self._totals[BLOCKED] = 0
         self.delayed.clear()
         return count
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
         assert sum(self._totals) == self.count
-        for state in TaskState:
-            assert self._totals[state] == self._states[1:].count(int(state))
-        self.delayed.check()
+        for state, total in enumerate(self._totals):
+            assert total == self._states.count(state, 1)
+        assert all(self._open[task] for task in self.in_states(BLOCKED))
+        delayed, attempts, fresh = self.delayed, self._attempts, self._fresh
+        delayed.check()
         for task in self.in_states(TaskState.WAITING):
-            is_fresh = task >= self._fresh and self._attempts[task] == 0
-            assert is_fresh or task in self.delayed.ordinary or task in self.delayed.suspects
+            is_fresh = task >= fresh and attempts[task] == 0
+            assert is_fresh or task in delayed.ordinary or task in delayed.suspects
 
     def _set_attempts(self, task: TaskNumber, count: int) -> None:
         self._attempts[task] = min(count, MANY)

@@ -4,6 +4,7 @@ If there are too many, the one that has waited longest is cut. An address whose 
 while.
 """
 
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -108,6 +109,7 @@ class Failures:
         return 0.0 if found is None else max(0.0, found.failures - FORGIVEN * (now - found.at))
 
 
+@lru_cache(1024)  # peers that come back are mostly the same
 def find_source(host: str) -> str:
     """What an address is counted as: itself, or, of IPv6, the network that one site has."""
     try:

@@ -22,6 +22,7 @@ from gandy.bounds import (
     WallMoment,
     escape_controls,
 )
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow
 from gandy.core.shards import ShardNumber
@@ -85,6 +86,7 @@ class WorkerGlance(Struct, frozen=True, array_like=True):
     tags: Tags = ()
     version: OptionalName = ""
     knows_time: bool = False
+    machine: MachineLoad | None = None  # None: the worker is away, or does not say
 
 
 class CommandGlance(Struct, frozen=True, array_like=True):
@@ -109,6 +111,24 @@ class Span(Struct, frozen=True, array_like=True):
     began: WallMoment
     ended: WallMoment | None = None
     peak_memory_bytes: Count = 0
+
+
+class CallSpan(Struct, frozen=True, array_like=True):
+    """A call that a worker runs, or has run. Short ones are left out, and so are some of many."""
+
+    worker: Text
+    number: Count  # at its worker, on the link to this shard
+    command: Text
+    began: WallMoment  # when it went to its worker
+    ended: WallMoment | None = None
+    has_failed: bool = False
+
+    @property
+    def state(self) -> TaskState:
+        """As that of an attempt would be."""
+        if self.ended is None:
+            return TaskState.RUNNING
+        return TaskState.FAILED if self.has_failed else TaskState.FINISHED
 
 
 class Totals(Struct, array_like=True):
@@ -137,6 +157,7 @@ class CrewUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     shared_ahead: Moment | None = None  # how far the shared clock is ahead of the foreman's wall clock, if it knows
     shards: Annotated[tuple[ShardNumber, ...], Meta(max_length=MAX_SHARDS)] = ()  # that there are; none: only this one
     foremen: Count = 1  # of the crew
+    version: OptionalName = ""  # of gandy, of the foreman that has the shard
     is_whole: bool = False
     jobs: Annotated[tuple[JobGlance, ...], Meta(max_length=MAX_GLANCES)] = ()
     forgotten: Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_PAGE)] = ()
@@ -146,6 +167,7 @@ class CrewUpdate(Struct, frozen=True, tag=True, omit_defaults=True):
     gone: Annotated[tuple[Text, ...], Meta(max_length=MAX_GLANCES)] = ()  # commands that are not listed any more
     spans: Annotated[tuple[Span, ...], Meta(max_length=MAX_PAGE)] = ()
     skipped: Count = 0  # attempts that ended and are not among the spans, because there were so many
+    calls: Annotated[tuple[CallSpan, ...], Meta(max_length=MAX_PAGE)] = ()
 
 
 FirstTask = Annotated[TaskNumber, Meta(ge=1, le=MAX_TASKS)]

@@ -75,7 +75,7 @@ def find_repeated(records: Iterable[Record], earlier: Mapping[JobId, JobId]) -> 
         match record:
             case TasksAdded(job) if job in earlier:
                 return None
-            case JobAdded(spec=spec) if not earlier.keys().isdisjoint(spec.after):
+            case JobAdded(spec=spec) if not earlier.keys().isdisjoint(spec.sources):
                 return None
             case Claimed(worker, attempts):
                 found.claims |= {attempt: worker for attempt in attempts if attempt.job in earlier}

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.held import HeldAttempts
 from gandy.core.slots import SlotAccount
 from gandy.moments import LONG_AGO, NEVER, Monotonic
@@ -57,6 +58,7 @@ class KnownWorker:
         self.refusals = 0  # in a row, of tasks that it should have had a slot for
         self.ask_again_at = NEVER  # if it refused the last task; until then it gets nothing new
         self.problem = ""  # what it is short of, and so uses fewer slots than it has
+        self.machine: MachineLoad | None = None  # how busy it was when the worker last said so
         self.knows_time = False  # the shared one, and so it can begin tasks at a time
         self.last_heard = Monotonic(0.0)
         self.replaced_at = LONG_AGO  # when a new worker in its folder said first that it is dead
@@ -76,6 +78,11 @@ class KnownWorker:
         """Those of all shards. While other shards use some of them, this one may use fewer."""
         slots = self.slots
         return slots.most + slots.reserved if self.info.shares_slots and not self.problem else slots.total
+
+    @property
+    def machine_now(self) -> MachineLoad | None:
+        """How busy its machine is; None if the worker is away, or does not say."""
+        return self.machine if self.connected else None
 
     @property
     def is_replaced(self) -> bool:
@@ -198,17 +205,17 @@ class WorkerTable:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
-            worker.slots.check(
-                (held.slots for held in worker.held.values()), (call.slots for call in worker.serves.values())
-            )
+            name, slots = worker.info.id, worker.slots
+            slots.check([held.slots for held in worker.held.values()], [call.slots for call in worker.serves.values()])
             worker.held.check()
-            assert (worker.room > 0) == (worker.info.id in self._turns)
-            assert worker.has_spare_slots == (worker.info.id in self.spare)
-            assert worker.is_laden == (worker.info.id in self.laden)
-            assert (worker.ask_again_at < NEVER) == (worker.info.id in self.refusing)
-        tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
-        assert all(worker in self._workers for table in tables for worker in table)
-        assert self.in_turn() == sorted(self._turns.values(), key=_get_turn)
+            assert (worker.room > 0) == (name in self._turns)
+            assert worker.has_spare_slots == (name in self.spare)
+            assert worker.is_laden == (name in self.laden)
+            assert (worker.ask_again_at < NEVER) == (name in self.refusing)
+        for table in (self._turns, self._changed, self.spare, self.laden, self.refusing):
+            assert self._workers.keys() >= table.keys()
+        turns = [worker.turn for worker in self._turns.values()]
+        assert turns == sorted(turns)
 
 
 def _keep(table: dict[str, KnownWorker], worker: KnownWorker, belongs: bool) -> None:

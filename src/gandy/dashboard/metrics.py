@@ -110,6 +110,12 @@ def _list_crew(picture: Picture, about: Surroundings) -> Iterator[Family]:
     yield _states("workers", "Workers.", {state: states[state] for state in WORKER_STATES})
     silence = max((worker.silent_seconds for worker in workers), default=0.0)
     yield _gauge("worker_silence_max_seconds", "Time since the last message of the most silent worker.", silence)
+    machines = [worker.machine for worker in workers if worker.machine is not None]
+    load = max((machine.load / machine.cores for machine in machines if machine.cores), default=0.0)
+    yield _gauge("worker_load_max_ratio", "Load for each core, of the worker's machine that has the highest.", load)
+    used = (each.memory_bytes / each.memory_total_bytes for each in machines if each.memory_total_bytes)
+    text = "Part of the memory that is in use, of the worker's machine that has least left."
+    yield _gauge("worker_memory_max_ratio", text, max(used, default=0.0))
     yield _gauge("slots", "Slots of connected workers.", sum(worker.slots for worker in workers if worker.connected))
     yield _gauge("slots_used", "Slots in use by tasks and calls.", sum(worker.used for worker in workers))
     lines = [Sample("", f'severity="{severity}"', trouble[severity]) for severity in Severity]

@@ -37,5 +37,6 @@ def make_past_crew(then: CrewThen, points: Sequence[Point]) -> CrewObject:
         workers=tuple(map(make_worker, then.workers)),
         commands=(),
         spans=(),
+        calls=(),
         points=tuple(points),
     )

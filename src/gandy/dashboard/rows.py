@@ -12,8 +12,9 @@ from msgspec.structs import asdict
 from gandy.core.model import FINAL_JOB_STATES, JobState, TaskState
 from gandy.core.views import CommandGlance, JobGlance, WorkerGlance
 from gandy.dashboard.limits import MAX_CREW_JOBS, MAX_CREW_SPANS, MAX_SPAN_AGE
+from gandy.moments import Wall
 from gandy.viewer.histograms import find_percentile
-from gandy.viewer.lanes import PlacedSpan
+from gandy.viewer.lanes import PlacedCall, PlacedSpan
 from gandy.viewer.picture import Changes, Picture
 from gandy.viewer.progress import ProgressEstimate, estimate_progress
 from gandy.viewer.series import Point
@@ -79,9 +80,10 @@ class WorkerLine(Struct, frozen=True):
     tags: tuple[str, ...]
     version: str
     knows_time: bool
-    load: float | None = None
-    memory_bytes: int | None = None
+    load: float | None = None  # of its machine: processes that run or wait to run, on average over a minute
+    memory_bytes: int | None = None  # in use there
     memory_total_bytes: int | None = None
+    cores: int | None = None
 
 
 class CommandLine(Struct, frozen=True):
@@ -111,6 +113,18 @@ class SpanLine(Struct, frozen=True):
     memory_bytes: int
 
 
+class CallLine(Struct, frozen=True):
+    """A call that took a hundredth of a second or more, in the lane of its worker; of many, only some."""
+
+    worker: str
+    lane: int
+    number: int  # at its worker
+    command: str
+    state: Literal["running", "finished", "failed"]
+    began: float  # when it went to its worker
+    ended: float | None
+
+
 class CrewObject(Struct, frozen=True):
     """The crew; or what has changed, and then lists have only that, and the last three say what is gone."""
 
@@ -131,6 +145,7 @@ class CrewObject(Struct, frozen=True):
     workers: tuple[WorkerLine, ...]
     commands: tuple[CommandLine, ...]
     spans: tuple[SpanLine, ...]
+    calls: tuple[CallLine, ...]
     points: tuple[Point, ...]
     forgotten: tuple[int, ...] | UnsetType = UNSET
     left: tuple[str, ...] | UnsetType = UNSET
@@ -149,7 +164,8 @@ class Surroundings(Struct, frozen=True):
 def make_crew(picture: Picture, about: Surroundings) -> CrewObject:
     """The whole crew, the newest jobs and attempts first to stay if there are too many."""
     newest = sorted(picture.jobs, reverse=True)[:MAX_CREW_JOBS]
-    spans = [placed for placed in picture.lanes if _is_recent(placed, about.at)]
+    spans = [placed for placed in picture.lanes if _is_recent(placed.span.ended, about.at)]
+    calls = [placed for placed in picture.lanes.list_calls() if _is_recent(placed.call.ended, about.at)]
     return _make(
         picture,
         about,
@@ -157,6 +173,7 @@ def make_crew(picture: Picture, about: Surroundings) -> CrewObject:
         workers=map(make_worker, picture.list_workers()),
         commands=[make_command(picture, glance, about.at) for glance in picture.list_commands()],
         spans=map(make_span, spans[-MAX_CREW_SPANS:]),
+        calls=map(make_call, calls[-MAX_CREW_SPANS:]),
         new_points=picture.series.points,
     )
 
@@ -173,6 +190,7 @@ def make_change(picture: Picture, changes: Changes, about: Surroundings) -> Crew
         workers=[make_worker(glance) for glance in workers.values() if glance is not None],
         commands=[make_command(picture, glance, about.at) for glance in commands.values() if glance is not None],
         spans=map(make_span, changes.spans[-MAX_CREW_SPANS:]),
+        calls=map(make_call, changes.calls[-MAX_CREW_SPANS:]),
         new_points=changes.points,
         forgotten=tuple(sorted(changes.forgotten)),
         left=tuple(name for name, glance in workers.items() if glance is None),
@@ -188,6 +206,7 @@ def _make(
     workers: Iterable[WorkerLine],
     commands: Iterable[CommandLine],
     spans: Iterable[SpanLine],
+    calls: Iterable[CallLine],
     new_points: Iterable[Point],
     forgotten: tuple[int, ...] | UnsetType = UNSET,
     left: tuple[str, ...] | UnsetType = UNSET,
@@ -214,6 +233,7 @@ def _make(
         workers=tuple(workers),
         commands=tuple(commands),
         spans=tuple(spans),
+        calls=tuple(calls),
         points=tuple(new_points),
         forgotten=forgotten,
         left=left,
@@ -256,6 +276,7 @@ def describe_job(glance: JobGlance, progress: ProgressEstimate) -> JobLine:
 
 
 def make_worker(glance: WorkerGlance) -> WorkerLine:
+    machine = glance.machine
     return WorkerLine(
         id=glance.id,
         name=glance.name,
@@ -270,6 +291,10 @@ def make_worker(glance: WorkerGlance) -> WorkerLine:
         tags=glance.tags,
         version=glance.version,
         knows_time=glance.knows_time,
+        load=None if machine is None else machine.load,
+        memory_bytes=None if machine is None else machine.memory_bytes or None,
+        memory_total_bytes=None if machine is None else machine.memory_total_bytes or None,
+        cores=None if machine is None else machine.cores or None,
     )
 
 
@@ -310,6 +335,12 @@ def make_span(placed: PlacedSpan) -> SpanLine:
     )
 
 
-def _is_recent(placed: PlacedSpan, now: float) -> bool:
-    ended = placed.span.ended
+def make_call(placed: PlacedCall) -> CallLine:
+    call = placed.call
+    ended = None if call.ended is None else float(call.ended)
+    state = call.state.name.lower()
+    return CallLine(call.worker, placed.lane, call.number, call.command, state, float(call.began), ended)  # type: ignore[arg-type]
+
+
+def _is_recent(ended: Wall | None, now: float) -> bool:
     return ended is None or float(ended) > now - MAX_SPAN_AGE

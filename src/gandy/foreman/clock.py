@@ -4,6 +4,7 @@ Offsets between them are measured here and nowhere else.
 """
 
 import asyncio
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +74,7 @@ def _measure_wall_ahead(now: Monotonic) -> float:
     return float(read_wall()) - float(now)
 
 
+@cache
 def read_boot() -> str:
     """The boot id: until it changes, monotonic times mean the same, even to the next foreman. "" if unknown."""
     try:

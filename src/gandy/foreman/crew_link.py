@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from gandy.client.conversation import Conversation, ForemanReady, Happened, Replied
 from gandy.config import Address
-from gandy.core.requests import Answer, Request
+from gandy.core.requests import Answer, Request, Unwatch
 from gandy.errors import GandyError, LinkError, RemoteProtocolError
 from gandy.reach import Reach
 
@@ -26,12 +27,27 @@ class CrewLink(asyncio.Protocol):
         self._conversation = Conversation()
         self._listeners: dict[int, OnAnswer] = {}
 
-    def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Send a request; `on_answer` gets its answer, and the events that follow. Raises: LinkError."""
+    def ask(self, request: Request, on_answer: OnAnswer) -> int:
+        """Send a request; `on_answer` gets its answer, and the events that follow, until `forget`. Raises: LinkError.
+
+        Returns the number of the request.
+        """
         if self.lost.done() or self._transport is None:
             raise LinkError("the link to the other foreman is closed")
-        self._listeners[self._conversation.ask(request)] = on_answer
+        number = self._conversation.ask(request)
+        self._listeners[number] = on_answer
         self._flush()
+        return number
+
+    def forget(self, number: int) -> None:
+        """Drop what still comes for the request with this number."""
+        self._listeners.pop(number, None)
+
+    def unwatch(self, number: int) -> None:
+        """The same, and the other foreman need not send any more of it."""
+        self.forget(number)
+        with suppress(LinkError):  # then nothing comes
+            self.forget(self.ask(Unwatch(number), lambda _answer, _is_event: None))
 
     async def request(self, request: Request) -> Answer:
         """Send a request that has no events, and return its answer. Raises: LinkError."""
@@ -41,8 +57,11 @@ class CrewLink(asyncio.Protocol):
             if not answered.done():
                 answered.set_result(answer)
 
-        self.ask(request, take)
-        await self.wait_for(answered)
+        number = self.ask(request, take)
+        try:
+            await self.wait_for(answered)
+        finally:
+            self.forget(number)
         return answered.result()
 
     async def wait_for(self, answered: "asyncio.Future[Answer]") -> None:
@@ -51,6 +70,15 @@ class CrewLink(asyncio.Protocol):
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not answered.done():
             raise LinkError("the link to the other foreman broke")
+
+    def pause_reading(self) -> None:
+        """Until `resume_reading`, what comes waits at the other foreman. We learn only then if the link has broken."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def close(self) -> None:
         if self._transport is not None:

@@ -14,13 +14,14 @@ from gandy.foreman.forwarder import Forwarder
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.messenger import Messenger
 from gandy.foreman.shard import CrewRequest
+from gandy.foreman.subscriptions import Token
 from gandy.ids import JobId
 from gandy.reach import Reach
 
 ANSWER_SECONDS: Final = 1.0  # that another shard has to answer a question about the whole crew
 
 
-class Crew(Protocol):
+class ShardHost(Protocol):
     """What a shard needs of the process that runs it."""
 
     me: ForemanPlace
@@ -44,26 +45,29 @@ class Crew(Protocol):
 class CrewShard:
     """Implements `foreman.shard.ServedShard`."""
 
-    def __init__(self, crew: Crew, lease: Lease, guard: LeaseGuard, elsewhere: Mapping[JobId, JobState]) -> None:
+    def __init__(self, host: ShardHost, lease: Lease, guard: LeaseGuard, elsewhere: Mapping[JobId, JobState]) -> None:
         self.number = lease.shard
         self.elsewhere = elsewhere
-        self._crew = crew
+        self._host = host
         self._guard = guard
         self._forwarder: Forwarder
         self.count_jobs: Callable[[], int]  # that are not final
 
     def connect(self, messenger: Messenger) -> None:
-        self._forwarder = Forwarder(messenger, self._crew.reach_shard)
+        self._forwarder = Forwarder(messenger, self._host.reach_shard)
 
     async def hold(self) -> None:
         await self._guard.hold()
 
     def on_lost(self) -> None:
         self._guard.lose()
-        self._crew.on_shard_lost(self.number)
+        self._host.on_shard_lost(self.number)
 
     async def forward(self, request: ask.Request, shard: int, link: Link, seq: int) -> ask.Answer:
         return await self._forwarder.forward(request, shard, link, seq)
+
+    def unfollow(self, token: Token) -> None:
+        self._forwarder.unfollow(token)
 
     def on_gone(self, link: Link) -> None:
         self._forwarder.on_gone(link)
@@ -72,7 +76,7 @@ class CrewShard:
         self._forwarder.close()
 
     async def ask_all(self, request: ask.Request) -> Sequence[ask.Answer]:
-        others = [lease.shard for lease in self._crew.view.leases if lease.owner and lease.shard != self.number]
+        others = [lease.shard for lease in self._host.view.leases if lease.owner and lease.shard != self.number]
         answers = await asyncio.gather(*(self._ask(request, shard) for shard in others))
         return [answer for answer in answers if answer is not None]
 
@@ -89,23 +93,23 @@ class CrewShard:
                 return await self._list_foremen()
             case ask.DrainForeman(foreman):
                 if not (request.again and await self._has_left(foreman)):
-                    await self._crew.drain(foreman)
+                    await self._host.drain(foreman)
             case ask.LookAtShards():
-                self._crew.nudge()
+                self._host.nudge()
         return ask.Done()
 
     async def _has_left(self, foreman: str) -> bool:
         """True if no foreman has this id or name any more: if it was asked to leave before, it has."""
-        await self._crew.refresh()
-        return all(foreman not in (each.id, each.name) for each in self._crew.view.foremen)
+        await self._host.refresh()
+        return all(foreman not in (each.id, each.name) for each in self._host.view.foremen)
 
     async def _list_foremen(self) -> ask.ForemanList:
-        await self._crew.refresh()
-        view = self._crew.view
+        await self._host.refresh()
+        view = self._host.view
         found = await self.ask_all(ask.GetStatus(is_local=True))
         jobs = {each.shard: each.jobs for each in found if isinstance(each, ask.ForemanStatus)}
         jobs[self.number] = self.count_jobs()
-        return ask.ForemanList(tuple(describe(each, view, jobs, self._crew.me.id) for each in view.foremen))
+        return ask.ForemanList(tuple(describe(each, view, jobs, self._host.me.id) for each in view.foremen))
 
 
 def describe(foreman: ForemanPlace, view: CrewView, jobs: Mapping[int, int], me: str) -> ask.ForemanRow:

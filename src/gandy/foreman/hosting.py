@@ -34,7 +34,7 @@ from gandy.core.hosting import (
 )
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
-from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
+from gandy.core.shards import NO_SHARD, CrewView, Directory, ForemanPlace, Lease
 from gandy.errors import GandyError, StoreError
 from gandy.foreman.committer import STORE_PATIENCE, make_silence
 from gandy.foreman.crew_shard import CrewShard
@@ -65,7 +65,7 @@ class Hosted(NamedTuple):
 
 
 class Hosting:
-    """Implements `foreman.crew_shard.Crew`. `start`, then `run` it as a loop, and `stop` it."""
+    """Implements `foreman.crew_shard.ShardHost`. `start`, then `run` it as a loop, and `stop` it."""
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class Hosting:
         self._on_drained = on_drained
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
+        self._listed = self.view  # what `_lists` are of
+        self._lists: dict[str, Directory] = {}  # by machine, for no shard yet
         self._asked = LONG_AGO  # when the last beat began
         self._silences = Silences()
         self._looking = asyncio.Lock()
@@ -230,7 +232,7 @@ class Hosting:
         guard = LeaseGuard(self.refresh)
         guard.renew(asked)
         own = {found.row.job for found in recovered.jobs}
-        after = {job for found in recovered.jobs for job in found.row.spec.after} - own
+        after = {job for found in recovered.jobs for job in found.row.spec.sources} - own
         elsewhere = await store.find_states(sorted(after)) if after else {}
         shard = CrewShard(self, lease, guard, elsewhere)
         server = await self._make_server(store, recovered, shard)
@@ -327,9 +329,9 @@ class Hosting:
 
     def _announce(self) -> None:
         """Say to all workers where shards and foremen are, if that has changed."""
+        foremen, shards = len(list_present(self.view)), tuple(sorted(lease.shard for lease in self.view.leases))
         for here, each in self.hosted.items():
-            each.server.standing.foremen = len(list_present(self.view))
-            each.server.standing.shards = tuple(sorted(lease.shard for lease in self.view.leases))
+            each.server.standing.foremen, each.server.standing.shards = foremen, shards
             if self._directories.get(here) != self._make_directories(here):
                 self._tell(here, each.server)
 
@@ -342,8 +344,14 @@ class Hosting:
         return self._make_directory(here, self.me.machine), self._make_directory(here, "")
 
     def _make_directory(self, here: int, machine: str) -> Directory:
-        places, foremen = list_shard_places(self.view, machine), self._list_foremen(machine)
-        return Directory(here, places, foremen, list_ownerless(self.view))
+        if self._listed is not self.view:  # hot: the lists are the same for all shards that run here
+            self._listed = self.view
+            self._lists.clear()
+        lists = self._lists.get(machine)
+        if lists is None:
+            places, foremen = list_shard_places(self.view, machine), self._list_foremen(machine)
+            lists = self._lists[machine] = Directory(NO_SHARD, places, foremen, list_ownerless(self.view))
+        return Directory(here, lists.shards, lists.foremen, lists.ownerless)
 
     def _list_foremen(self, machine: str) -> tuple[tuple[str, ...], ...]:
         return tuple(places for each in self.view.foremen if (places := reach(each, machine)))

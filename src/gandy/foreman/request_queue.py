@@ -21,12 +21,13 @@ class OpenRequest:
     def __init__(self, queue: "RequestQueue", message: ExtensionReceived) -> None:
         self.link = queue.link
         self.message = message
+        self.is_unwanted = False  # the client has said that it wants no events for it
         self._queue = queue
 
     def answer(self, value: Answer) -> None:
         """Answer a client, if it is still there."""
         if self._queue.messenger.send_answer(self.link, self.message.seq, value):
-            self._queue.on_answered()
+            self._queue.on_answered(self)
 
     def refuse(self, error: StoreError) -> None:
         self.answer(make_failure(name_kind(error), str(error), error.retryable))
@@ -34,7 +35,7 @@ class OpenRequest:
     def send(self, kind: int, payload: bytes) -> None:
         """Answer a worker, by a message of this kind."""
         if self._queue.messenger.send(self.link, kind, payload, self.message.seq):
-            self._queue.on_answered()
+            self._queue.on_answered(self)
 
 
 Serve = Callable[[OpenRequest], Coroutine[Any, Any, None]]
@@ -47,14 +48,14 @@ class RequestQueue:
         self.link = link
         self.messenger = messenger
         self._serve = serve
-        self._under_way = 0
+        self._under_way: set[OpenRequest] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: deque[ExtensionReceived] = deque()
         self._waiting_bytes = 0
         self._is_paused = False
 
     def add(self, message: ExtensionReceived) -> None:
-        if self._under_way < MAX_REQUESTS:
+        if len(self._under_way) < MAX_REQUESTS:
             self._start(message)
             return
         self._waiting.append(message)
@@ -63,9 +64,9 @@ class RequestQueue:
             self._is_paused = True
             get_port(self.link).pause_reading()
 
-    def on_answered(self) -> None:
+    def on_answered(self, request: OpenRequest) -> None:
         """A request is over: the next one begins."""
-        self._under_way -= 1
+        self._under_way.discard(request)
         if self._waiting:
             message = self._waiting.popleft()
             self._waiting_bytes -= len(message.payload)
@@ -74,6 +75,12 @@ class RequestQueue:
             self._is_paused = False
             get_port(self.link).resume_reading()
 
+    def note_unwanted(self, number: int) -> None:
+        """The client wants no events for its request with this number, which may have no answer yet."""
+        for request in self._under_way:
+            if request.message.seq == number:
+                request.is_unwanted = True
+
     def cancel(self) -> None:
         """The link is gone, and no answer is wanted."""
         self._waiting.clear()
@@ -81,7 +88,8 @@ class RequestQueue:
             task.cancel()
 
     def _start(self, message: ExtensionReceived) -> None:
-        self._under_way += 1
-        task = asyncio.create_task(self._serve(OpenRequest(self, message)))
+        request = OpenRequest(self, message)
+        self._under_way.add(request)
+        task = asyncio.create_task(self._serve(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

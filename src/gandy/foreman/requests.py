@@ -193,7 +193,8 @@ class Requests:
                 follow = self._followers.listen if results else self._followers.watch
                 return await follow(job, (request.link, request.message.seq))
             case steps.Unfollow(seq):
-                for followed in (self._followers, self.viewers):
+                self._queues[request.link].note_unwanted(seq)
+                for followed in (self._followers, self.viewers, self._shard):
                     followed.unfollow((request.link, seq))
         return None
 
@@ -201,6 +202,8 @@ class Requests:
         """The result of a step that other shards have a part in. Raises: Refusal, StoreError."""
         match step:
             case steps.Forward(shard, asked):
+                if request.is_unwanted:
+                    return ask.Done()
                 return await self._shard.forward(asked, shard, request.link, request.message.seq)
             case steps.AskShards(asked):
                 return await self._shard.ask_all(asked)

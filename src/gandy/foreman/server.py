@@ -63,7 +63,7 @@ class Server:
         self.peer_log = AuditedPeers(audit)
         most = limit_by_files(MAX_SILENT_LINKS)
         self.foreman = Foreman(reactor, self.clock.now(), self.peer_log, most, self.shard.number)
-        restore(reactor, recovered, self.clock.now(), self.shard.elsewhere)
+        self.foreman.batch.add(restore(reactor, recovered, self.clock.now(), self.shard.elsewhere))
         self.committer = Committer(self.foreman, store, standing, self.clock, self.shard)
         self.requests = Requests(self.foreman, self.committer, self.clock, arguments, keys, audit, self.shard)
         self.call_timers = CallTimers(self.foreman)
@@ -88,6 +88,8 @@ class Server:
         if self.shard.number:
             loops.append(follow_other_shards(self.foreman, self.clock, self.committer))
         self._loops = [asyncio.create_task(loop) for loop in loops]
+        if self.foreman.has_work:  # of jobs that were restored
+            self.committer.wake()
 
         def on_end(loop: asyncio.Task[None]) -> None:
             # A foreman that cannot go on must not pretend to: workers wait for the next one, and the store has it all.

@@ -9,6 +9,7 @@ from gandy.core.model import JobState
 from gandy.core.shards import NO_SHARD
 from gandy.core.snapshot import NO_STATES
 from gandy.foreman.messenger import Messenger
+from gandy.foreman.subscriptions import Token
 from gandy.ids import JobId
 
 CrewRequest = ask.ListForemen | ask.DrainForeman | ask.LookAtShards
@@ -38,6 +39,9 @@ class ServedShard(Protocol):
     async def manage(self, request: CrewRequest, /) -> ask.Answer:
         """Raises: Refusal, StoreError."""
 
+    def unfollow(self, token: Token, /) -> None:
+        """The client wants no more events of another shard."""
+
     def on_gone(self, link: Link, /) -> None: ...
 
     def close(self) -> None: ...
@@ -66,6 +70,9 @@ class WholeCrew:
 
     async def manage(self, _request: CrewRequest) -> ask.Answer:
         raise AssertionError("`core.lone_foreman` answers")
+
+    def unfollow(self, _token: Token) -> None:
+        return
 
     def on_gone(self, _link: Link) -> None:
         return

@@ -78,6 +78,7 @@ class SocketLink(asyncio.Protocol):
         self.source = ""  # what its peer is counted as
         self.peer_pid: int | None = None  # the process at the other end of a unix socket, if the kernel says
         self.link: Link | None = None  # what a foreman knows of it
+        self.on_drained: Callable[[], None] | None = None  # called once, when no byte of ours waits in our memory
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -108,6 +109,11 @@ class SocketLink(asyncio.Protocol):
         self._transport.write(data)
         if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             self._transport.abort()
+
+    def resume_writing(self) -> None:
+        on_drained, self.on_drained = self.on_drained, None
+        if on_drained is not None:
+            on_drained()
 
     @property
     def unsent_bytes(self) -> int:

@@ -23,8 +23,6 @@ from gandy.core.rows import (
     Recovered,
     RecoveredJob,
     TaskRow,
-    cut_states,
-    expand_states,
     take_page,
     weigh_job,
     weigh_task,
@@ -177,7 +175,7 @@ class MemoryStore:
 
     async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
         found = self._jobs.get(job)
-        return None if found is None else cut_states(expand_states(found.recover()), first, most)
+        return None if found is None else (found.spec.tasks, found.copy_states(first, most))
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         rows = await self.list_tasks(job, FINAL_STATES, limit, after)

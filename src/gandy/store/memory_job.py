@@ -45,6 +45,7 @@ class MemoryJob:
         self._submitted = self._changed = at
         self._counts = [spec.tasks, 0, 0, 0, 0, 0]  # by state
         self._kept: dict[TaskNumber, _Kept] = {}
+        self._codes = bytearray()  # the states of those, by task, each plus one; others have 0, or none at the end
         self._results: dict[TaskNumber, _Result] = {}
 
     # Writing
@@ -74,6 +75,7 @@ class MemoryJob:
         state, worker, at = record.state, record.worker, record.at
         row = TaskRow(task, state, attempt, worker, at, failures=last.failures, crashes=last.crashes)
         self._kept[task] = _Kept(row, state, self._kept.get(task))
+        self._set_code(task, state)
         self._move(TaskState.WAITING, state)
         self._changed = at
         return True
@@ -83,6 +85,7 @@ class MemoryJob:
         if kept is not None:
             kept.outcome = TaskState.RUNNING
             kept.row = replace(kept.row, state=TaskState.RUNNING)
+            self._set_code(attempt.task, TaskState.RUNNING)
             self._move(TaskState.ASSIGNED, TaskState.RUNNING)
             self._changed = at
 
@@ -114,6 +117,7 @@ class MemoryJob:
         )
         if record.ending.result:
             self._results[record.attempt.task] = _Result(record.attempt.attempt, record.at, record.ending.result)
+        self._set_code(record.attempt.task, record.state)
         self._move(record.before, record.state)
         self._changed = record.at
 
@@ -137,6 +141,7 @@ class MemoryJob:
             if kept.row.state in meant:
                 self._move(kept.row.state, state)
                 kept.row = _change_state(kept.row, state)
+                self._set_code(kept.row.task, state)
         if self.fresh in meant:
             self._move(self.fresh, state, self.spec.tasks - len(self._kept))
             self.fresh = state
@@ -146,6 +151,7 @@ class MemoryJob:
         self._move(before, state)
         kept = self._kept.setdefault(task, _Kept(TaskRow(task, state, 0), state))
         kept.row = _change_state(kept.row, state)
+        self._set_code(task, state)
         if before in GIVEN_STATES:  # this attempt is over, whatever its worker still reports
             kept.outcome = state
             kept.row = replace(kept.row, ended=record.at)
@@ -153,6 +159,10 @@ class MemoryJob:
     def _move(self, before: TaskState, after: TaskState, count: int = 1) -> None:
         self._counts[before] -= count
         self._counts[after] += count
+
+    def _set_code(self, task: TaskNumber, state: TaskState) -> None:
+        self._codes += bytes(max(0, task - len(self._codes)))
+        self._codes[task - 1] = state + 1
 
     # Reading
 
@@ -170,6 +180,12 @@ class MemoryJob:
     def list_kept(self) -> Iterator[TaskRow]:
         """The tasks that are no longer as submitted, in order."""
         return (kept.row for _, kept in sorted(self._kept.items()))
+
+    def copy_states(self, first: TaskNumber, most: int) -> bytes:
+        """The states of so many tasks from one on, a byte each; fewer, if there are no more."""
+        count = max(0, min(most, self.spec.tasks - first + 1))
+        codes = bytes(self._codes[first - 1 : first - 1 + count])
+        return codes.ljust(count, b"\0").translate(bytes([self.fresh, *TaskState]).ljust(256))
 
     def list_attempts(self, task: TaskNumber, after: int) -> list[TaskRow]:
         kept = self._kept.get(task)

@@ -24,6 +24,7 @@ from gandy.store.place import PlacedFile
 from gandy.store.sqlite_commit import SqliteCommitter
 from gandy.store.sqlite_history import SqliteHistory
 from gandy.store.sqlite_open import explained, open_reader, open_writer, reading
+from gandy.store.sqlite_states import read_states
 from gandy.store.submissions import KeyTaken, explain_taken
 
 P = ParamSpec("P")
@@ -147,7 +148,7 @@ class SqliteStore:
         return await self._reader.read(read.find_tasks, job, tasks)
 
     async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
-        return await self._reader.read(read.read_states, job, first, most)
+        return await self._reader.read(read_states, job, first, most)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         return await self._reader.read(read.list_results, job, limit, after)

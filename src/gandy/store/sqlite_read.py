@@ -14,7 +14,7 @@ from msgspec.structs import astuple, replace
 
 from gandy.bounds import BROKEN, describe
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Cause, Counts, Ending, Input, JobState, TaskState
-from gandy.core.rows import ROW_BYTES, JobRow, RecoveredJob, TaskRow, cut_states, find_runs, take_page, weigh_task
+from gandy.core.rows import ROW_BYTES, JobRow, RecoveredJob, TaskRow, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
 from gandy.store.specs import read_spec, unreadable_spec
@@ -65,9 +65,6 @@ FIND_ROWS: Final = """
 SELECT task, state, attempt, worker, claimed, ended, due, failures, crashes, ending FROM tasks
 WHERE job = ? AND task IN (SELECT value FROM json_each(?)) ORDER BY task
 """
-
-# The states of all tasks that have a row.
-READ_STATES: Final = "SELECT task, state FROM tasks WHERE job = ? ORDER BY task"
 
 # Tasks that finished at the first attempt. The plus keeps SQLite from using an index, which would be slower here.
 LIST_FINISHED: Final = """
@@ -130,12 +127,22 @@ _STATES: Final = tuple(TaskState)
 _NO_RESULT: Final = (sys.maxsize, b"")  # after the last task
 
 
+@contextmanager
+def snapshot(db: sqlite3.Connection) -> Iterator[None]:
+    """Several reads that see one state of the store."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        roll_back(db)
+
+
 def recover(db: sqlite3.Connection) -> tuple[list[RecoveredJob], list[JobId]]:
     """Jobs that are not final, and the numbers of those that cannot be read.
 
     Raises: ValueError: a job does not fit its tasks.
     """
-    with _snapshot(db):
+    with snapshot(db):
         found = db.execute(LIST_OPEN_JOBS, (json.dumps(sorted(FINAL_JOB_STATES)),)).fetchall()
         jobs = [_recover_job(db, job, TaskState(fresh)) for job, fresh in found]
     readable = [job for job in jobs if not job.row.problem]
@@ -175,7 +182,7 @@ def get_submission(db: sqlite3.Connection, job: JobId) -> int:
 
 
 def load_job(db: sqlite3.Connection, job: JobId) -> RecoveredJob | None:
-    with _snapshot(db):
+    with snapshot(db):
         found = db.execute(GET_FRESH, (job,)).fetchone()
         return None if found is None else _recover_job(db, job, TaskState(found[1]))
 
@@ -195,12 +202,12 @@ def _weigh_job(row: tuple[Any, ...]) -> int:
 def list_tasks(
     db: sqlite3.Connection, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
 ) -> list[TaskRow]:
-    with _snapshot(db):
+    with snapshot(db):
         return _list_tasks(db, job, states, limit, after)
 
 
 def find_tasks(db: sqlite3.Connection, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
-    with _snapshot(db):
+    with snapshot(db):
         found = db.execute(GET_FRESH, (job,)).fetchone()
         if found is None:
             return []
@@ -214,20 +221,8 @@ def find_tasks(db: sqlite3.Connection, job: JobId, tasks: Sequence[TaskNumber]) 
         )
 
 
-def read_states(db: sqlite3.Connection, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
-    with _snapshot(db):
-        found = db.execute(GET_FRESH, (job,)).fetchone()
-        if found is None:
-            return None
-        count, fresh = found
-        states = bytearray([fresh]) * count
-        for task, state in db.execute(READ_STATES, (job,)):
-            states[task - 1] = state
-        return cut_states(bytes(states), first, most)
-
-
 def list_results(db: sqlite3.Connection, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
-    with _snapshot(db):
+    with snapshot(db):
         rows = _list_tasks(db, job, FINAL_STATES, limit, after)
         if not rows:
             return []
@@ -254,16 +249,6 @@ def list_attempts(db: sqlite3.Connection, job: JobId, task: TaskNumber, after: i
 
 def read_lines(db: sqlite3.Connection, job: JobId, first: TaskNumber, count: int) -> list[Input]:
     return unpack_lines(db.execute(READ_CHUNKS, (job, first, count)), first, count)
-
-
-@contextmanager
-def _snapshot(db: sqlite3.Connection) -> Iterator[None]:
-    """Several reads that see one state of the store."""
-    db.execute("BEGIN")
-    try:
-        yield
-    finally:
-        roll_back(db)
 
 
 def _recover_job(db: sqlite3.Connection, job: JobId, fresh: TaskState) -> RecoveredJob:

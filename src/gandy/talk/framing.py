@@ -29,6 +29,7 @@ class Framing:
         self.offers = offers
         self.agreed = Extension.NONE
         self.is_gandy = False  # the peer has agreed to ATOMIC, which every gandy offers
+        self.takes_batches = False  # both sides agreed to UPDATES
         self.is_closed = False  # nothing more is received
         self.on_call = on_call
         self.take_plain_calls = take_plain_calls
@@ -103,6 +104,7 @@ class Framing:
         self._agreed_types = v2.list_types(self.agreed)
         self._decoder.allow(self.agreed)
         self.is_gandy = Extension.ATOMIC in self.agreed
+        self.takes_batches = Extension.UPDATES in self.agreed
         self._takes_calls = Extension.CALLS in self.agreed
 
     def fail(self, text: str, code: ErrorCode) -> RemoteProtocolError:

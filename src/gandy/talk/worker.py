@@ -41,7 +41,6 @@ from gandy.wire.messages import (
     Cancel,
     Error,
     Extended,
-    Extension,
     Hello,
     Job,
     JobDescription,
@@ -105,13 +104,18 @@ class WorkerSide:
             self._send_hello()
         elif hold_results:
             pass
-        elif Extension.UPDATES in self.framing.agreed:
-            if self.exchange.state is State.OPEN and (batch := self.results.take_batch()) is not None:
-                number, payload = batch
-                self.framing.send_extended(Extended(v2.RESULTS, payload), number)
+        elif self.framing.takes_batches:
+            # hot: mostly there is none
+            if self.results.has_unsent and self.exchange.state is State.OPEN:
+                self._send_batch()
         elif self.results.by_pair:
             self._send_update(next(iter(self.results.by_pair.values())))
         return self.framing.data_to_send()
+
+    def _send_batch(self) -> None:
+        if (batch := self.results.take_batch()) is not None:
+            number, payload = batch
+            self.framing.send_extended(Extended(v2.RESULTS, payload), number)
 
     def _send_hello(self) -> None:
         """Send HELLO, before any other request, as soon as the protocol allows it."""
@@ -242,7 +246,7 @@ class WorkerSide:
             raise self.framing.fail(text, ErrorCode.BAD_STATE)
         self.framing.agree(answer.extensions & self.framing.offers)
         # Without UPDATES a foreman cannot recall tasks, so it must not send more than there are slots.
-        may_wait = self._about is not UNSET and Extension.UPDATES in self.framing.agreed
+        may_wait = self._about is not UNSET and self.framing.takes_batches
         self.slots.ahead = self._about.ahead if may_wait and self._about is not UNSET else 0
         return Welcomed(self.framing.agreed)
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 JOB_KEYS: Final = (
     "job name state command tasks waiting assigned running finished failed cancelled held submitted changed "
-    "cwd env retries timeout priority slots tags limit after at problem"
+    "cwd env retries timeout priority slots tags limit after after_any after_each at problem"
 )
 _JOB_KEYS: Final = tuple(JOB_KEYS.split())
 TASK_KEYS: Final = (
@@ -49,7 +49,10 @@ WORKER_HEADERS: Final = (
     ">used",
     ">tasks",
     ">calls",
+    ">load",
+    ">memory",
     ">last seen",
+    "version",
     "tags",
     "commands",
     "id",
@@ -100,12 +103,8 @@ def view_tasks(job: int) -> RowView[TaskRow]:
     return RowView(TASK_HEADERS, task_to_cells, lambda row: task_to_json(job, row), lambda row: row.task)
 
 
-def view_workers(rows: Iterable[WorkerRow]) -> RowView[WorkerRow]:
-    """A table has their versions only if these differ."""
-    is_mixed = len({row.version for row in rows if row.version}) > 1
-    headers = (*WORKER_HEADERS[:-1], "version", WORKER_HEADERS[-1]) if is_mixed else WORKER_HEADERS
-    to_cells = _worker_to_cells_with_version if is_mixed else worker_to_cells
-    return RowView(headers, to_cells, asdict, lambda row: row.name)
+def view_workers() -> RowView[WorkerRow]:
+    return RowView(WORKER_HEADERS, worker_to_cells, asdict, lambda row: row.name)
 
 
 def view_foremen() -> RowView[ForemanRow]:
@@ -191,6 +190,8 @@ def job_to_fields(row: JobRow, now: Wall) -> list[tuple[str, str]]:
         ("limit", "" if spec.limit is None else f"{format_count(spec.limit)} tasks at the same time"),
         ("tags", ", ".join(spec.tags)),
         ("after", ", ".join(f"job {job}" for job in spec.after)),
+        ("after any end of", ", ".join(f"job {job}" for job in spec.after_any)),
+        ("task by task after", ", ".join(f"job {job}" for job in spec.after_each)),
     ]
 
 
@@ -206,16 +207,49 @@ def task_to_cells(row: TaskRow) -> Sequence[str]:
 
 
 def worker_to_cells(row: WorkerRow) -> Sequence[str]:
-    state = "absent" if not row.connected else "draining" if row.draining else "short" if row.problem else "ready"
-    slots, used, running = map(format_count, (row.slots, row.used, row.running))
+    slots, used, running, calls = map(format_count, (row.slots, row.used, row.running, row.calls))
+    load, memory = format_load(row.load, row.cores), format_memory(row.memory_bytes, row.memory_total_bytes)
     silence = f"{format_seconds(row.silent_seconds)} ago"
     tags, commands = ", ".join(row.tags), ", ".join(row.commands)
-    return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
+    numbers = (slots, used, running, calls, load, memory, silence)
+    return row.name, _name_worker_state(row), *numbers, row.version, tags, commands, row.id
 
 
-def _worker_to_cells_with_version(row: WorkerRow) -> Sequence[str]:
-    *cells, name = worker_to_cells(row)
-    return *cells, row.version, name
+def _name_worker_state(row: WorkerRow) -> str:
+    return "absent" if not row.connected else "draining" if row.draining else "short" if row.problem else "ready"
+
+
+def format_load(load: float | None, cores: int | None) -> str:
+    """The load of a machine, beside what it can do at once; empty if it is not known."""
+    if load is None:
+        return ""
+    return f"{load:.1f} on {format_count(cores)} cores" if cores else f"{load:.1f}"
+
+
+def format_memory(used: int | None, total: int | None) -> str:
+    """The memory of a machine that is in use; empty if it is not known."""
+    if not used:
+        return ""
+    return f"{format_bytes(used)} of {format_bytes(total)}" if total else format_bytes(used)
+
+
+def worker_to_fields(row: WorkerRow) -> list[tuple[str, str]]:
+    return [
+        ("name", row.name),
+        ("id", row.id),
+        ("state", _name_worker_state(row)),
+        ("short of", row.problem),
+        ("slots", f"{format_count(row.used)} of {format_count(row.slots)} in use"),
+        ("tasks", f"{format_count(row.running)} running"),
+        ("calls", f"{format_count(row.calls)} in progress" if row.calls else ""),
+        ("load", format_load(row.load, row.cores)),
+        ("memory", format_memory(row.memory_bytes, row.memory_total_bytes)),
+        ("last seen", f"{format_seconds(row.silent_seconds)} ago"),
+        ("version", row.version),
+        ("tags", ", ".join(row.tags)),
+        ("commands", ", ".join(row.commands)),
+        ("shared time", "known" if row.knows_time else ""),
+    ]
 
 
 def foreman_to_cells(row: ForemanRow) -> Sequence[str]:
@@ -233,6 +267,12 @@ def _format_tasks(status: ForemanStatus) -> str:
     return f"{format_count(status.running)} running, {assigned}{format_count(status.waiting)} waiting"
 
 
+def _warn_of_versions(status: ForemanStatus) -> str:
+    if len(status.versions) < 2:
+        return ""
+    return f"versions of gandy differ: {', '.join(status.versions)}; 'worker list' and 'foreman list' say whose"
+
+
 def status_to_fields(status: ForemanStatus) -> list[tuple[str, str]]:
     return [
         ("foreman", f"version {status.version}, process {status.pid}"),
@@ -242,6 +282,7 @@ def status_to_fields(status: ForemanStatus) -> list[tuple[str, str]]:
         ("foremen", f"{format_count(status.foremen)} in the crew" if status.foremen > 1 else ""),
         ("store", status.store),
         ("trouble", status.trouble),
+        ("warning", _warn_of_versions(status)),
         ("workers", format_count(status.workers)),
         ("slots", f"{format_count(status.used)} of {format_count(status.slots)} in use"),
         ("jobs", f"{format_count(status.jobs)} not ended"),

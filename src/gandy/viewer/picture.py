@@ -12,10 +12,10 @@ from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
 from gandy.core.model import FINAL_JOB_STATES
-from gandy.core.views import CommandGlance, CrewUpdate, JobGlance, Totals, WorkerGlance
+from gandy.core.views import CallSpan, CommandGlance, CrewUpdate, JobGlance, Span, Totals, WorkerGlance
 from gandy.ids import JobId
 from gandy.viewer.histograms import add_buckets
-from gandy.viewer.lanes import Lanes, PlacedSpan
+from gandy.viewer.lanes import Lanes, PlacedCall, PlacedSpan
 from gandy.viewer.series import RATE_SECONDS, Point, Rate, Series
 
 KEPT_JOBS: Final = 2_000  # as many final ones stay in the picture; the list of jobs has all
@@ -30,6 +30,7 @@ class Changes(Struct):
     workers: set[str] = field(default_factory=set)
     commands: set[str] = field(default_factory=set)
     spans: list[PlacedSpan] = field(default_factory=list)
+    calls: list[PlacedCall] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     is_new: bool = False  # so much has changed that everything must be looked at anew
 
@@ -93,7 +94,7 @@ class Picture:
             is_here = self._shard_of.get(job, update.shard) == update.shard
             if is_here and job not in current and glance.state not in FINAL_JOB_STATES:
                 self.unsure.add(job)
-        self.lanes.restart(update.shard, update.spans)
+        self.lanes.restart(update.shard, update.spans, update.calls)
 
     def _apply_workers(self, update: CrewUpdate) -> None:
         self._workers.setdefault(update.shard, {}).update((glance.id, glance) for glance in update.workers)
@@ -123,10 +124,15 @@ class Picture:
 
     def _apply_spans(self, update: CrewUpdate) -> None:
         """In the order in which they began: so they need the fewest lanes."""
-        spans = sorted(update.spans, key=lambda span: span.began)
-        self._changes.spans += [self.lanes.place(span, update.shard) for span in spans]
-        if len(self._changes.spans) > KEPT_CHANGES:
+        found: list[Span | CallSpan] = [*update.spans, *update.calls]
+        for span in sorted(found, key=lambda span: span.began):
+            if isinstance(span, Span):
+                self._changes.spans.append(self.lanes.place(span, update.shard))
+            else:
+                self._changes.calls.append(self.lanes.place_call(span, update.shard))
+        if len(self._changes.spans) + len(self._changes.calls) > KEPT_CHANGES:
             self._changes.spans.clear()
+            self._changes.calls.clear()
             self._changes.is_new = True
         self.skipped += update.skipped
 
@@ -270,6 +276,7 @@ def _merge_workers(one: WorkerGlance, other: WorkerGlance) -> WorkerGlance:
         draining=one.draining or other.draining,
         silent_seconds=min(one.silent_seconds, other.silent_seconds),
         problem=one.problem or other.problem,
+        machine=one.machine or other.machine,
     )
 
 

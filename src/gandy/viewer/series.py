@@ -12,7 +12,11 @@ RATE_SECONDS: Final = 5.0  # over which a rate is measured
 
 
 class Point(Struct, frozen=True, array_like=True):
-    """What a crew did in the second before, and what it had at its end."""
+    """What a crew did in the second before a time, and what it had then.
+
+    In this order: the time; tasks that finished, tasks that failed, and calls, in a second; slots in use, on average;
+    all slots; tasks that wait; tasks that run.
+    """
 
     at: float  # seconds since 1970
     finished: float  # tasks per second

@@ -1,6 +1,7 @@
 """What needs a person's attention, worst first, in sentences. Pure."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final
@@ -11,6 +12,7 @@ from gandy.core.model import JobState
 from gandy.core.views import WorkerGlance
 from gandy.viewer.picture import Picture
 
+FEW: Final = 3  # of those with one version of gandy, that are named
 MANY: Final = 50  # workers, and jobs, that are named: a longer list helps no person
 
 
@@ -29,7 +31,12 @@ class Trouble(Struct, frozen=True):
 
 
 def list_trouble(picture: Picture) -> list[Trouble]:
-    found = [*_about_stores(picture), *_about_workers(picture), *islice(_about_jobs(picture), MANY)]
+    found = [
+        *_about_stores(picture),
+        *_about_workers(picture),
+        *_about_versions(picture),
+        *islice(_about_jobs(picture), MANY),
+    ]
     return sorted(found, key=lambda trouble: trouble.severity is not Severity.BAD)
 
 
@@ -44,9 +51,6 @@ def _about_workers(picture: Picture) -> Iterator[Trouble]:
     if picture.shards and picture.count("waiting") and not any(worker.connected for worker in workers):
         text = "Tasks wait, and no worker is connected: start one with 'gandy worker run'."
         yield Trouble("worker", Severity.BAD, text)
-    versions = sorted({worker.version for worker in workers if worker.version})
-    if len(versions) > 1:
-        yield Trouble("worker", Severity.WARNING, f"Workers have different versions of gandy: {', '.join(versions)}.")
 
 
 def _about_worker(worker: WorkerGlance) -> Iterator[Trouble]:
@@ -57,6 +61,23 @@ def _about_worker(worker: WorkerGlance) -> Iterator[Trouble]:
         yield Trouble("worker", Severity.WARNING, text, worker.id)
     if worker.problem:
         yield Trouble("worker", Severity.WARNING, f"Worker {worker.name}: {worker.problem}", worker.id)
+
+
+def _about_versions(picture: Picture) -> Iterator[Trouble]:
+    users: defaultdict[str, list[str]] = defaultdict(list)  # of each version
+    for version in {update.version for update in picture.shards.values()}:
+        users[version].append("a foreman" if len(picture.shards) > 1 else "the foreman")
+    for worker in picture.list_workers():
+        users[worker.version].append(worker.name)
+    users.pop("", None)  # who does not say
+    if len(users) > 1:
+        parts = [f"{version} ({_name_some(users[version])})" for version in sorted(users)]
+        yield Trouble("worker", Severity.WARNING, f"The crew has different versions of gandy: {', '.join(parts)}.")
+
+
+def _name_some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:FEW])
+    return f"{shown} and {len(names) - FEW} more" if len(names) > FEW else shown
 
 
 def _about_jobs(picture: Picture) -> Iterator[Trouble]:

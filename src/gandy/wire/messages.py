@@ -68,6 +68,8 @@ class Extension(IntFlag):
     TIMED = 64  # calls and tasks that begin at a shared time
     BEGUN = 128  # a worker reports which tasks have begun
     SHARDS = 256  # the crew has many foremen, and the worker has a link to each shard of jobs
+    LOAD = 512  # a worker reports the load and the memory of its machine
+    LINKED = 1024  # jobs that run after others have ended in any way, or follow others task by task
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):

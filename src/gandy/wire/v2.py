@@ -7,6 +7,7 @@ after both sides agreed: the offer is in the padding of HELLO, the agreement in 
 import struct
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import cache
 from typing import Final, assert_never
 
 from gandy.errors import LocalProtocolError
@@ -62,9 +63,11 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.OUTPUT: range(0x60, 0x68),
     Extension.BEGUN: range(0x68, 0x70),
     Extension.SHARDS: range(0x70, 0x78),
+    Extension.LOAD: range(0x78, 0x7C),
 }
 
 
+@cache
 def list_types(extensions: Extension) -> frozenset[int]:
     """List the types of these extensions' messages."""
     return frozenset().union(*(types for owner, types in EXTENSION_TYPES.items() if owner in extensions))

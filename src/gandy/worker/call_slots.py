@@ -48,7 +48,11 @@ class BorrowedSlots:
         if len(self.parts) == 1:
             return self.parts[0].borrowed
         # Each foreman counts on all reserved slots. If several want more than these, tasks leave rather too many.
-        return max(0, sum(map(self._count_needed, self.parts)) - self._reserved)
+        needed = -self._reserved
+        for part in self.parts:
+            if part.wanted or part.in_use:  # hot: mostly there are no calls
+                needed += max(part.in_use, part.wanted + self._reserved if part.wanted else 0)
+        return max(0, needed)
 
     @property
     def wanted(self) -> int:
@@ -63,6 +67,3 @@ class BorrowedSlots:
             if part.wanted:
                 part.report_yielded(max(0, free))
                 free -= part.wanted
-
-    def _count_needed(self, part: CallSlots) -> int:
-        return max(part.in_use, part.wanted + self._reserved if part.wanted else 0)

@@ -14,6 +14,7 @@ from gandy.core.extensions import (
     CAPACITY,
     DIRECTORY,
     FETCH,
+    LOAD,
     PIECE,
     PIECES,
     READ,
@@ -25,6 +26,7 @@ from gandy.core.extensions import (
     Begun,
     Capacity,
     Fetch,
+    MachineLoad,
     Retraction,
     decode_directory,
     decode_piece,
@@ -45,6 +47,7 @@ from gandy.worker.call_service import CallService
 from gandy.worker.capacity import CapacityReporter
 from gandy.worker.foreman_link import Dial, ForemanLink
 from gandy.worker.function_inputs import FunctionInputs
+from gandy.worker.machine import MachineReporter
 from gandy.worker.output_service import OutputService
 from gandy.worker.running_task import RunningTask
 from gandy.worker.shard_queue import ShardQueue
@@ -80,6 +83,7 @@ class ShardConversation:
         make_calls: Callable[[Callable[[bytes], None]], CallService],
         tasks: TaskService,
         reader: OutputService,
+        machine: MachineReporter,
         owner: ConversationOwner,
         dial: Callable[["ShardConversation"], Dial],
     ) -> None:
@@ -103,6 +107,7 @@ class ShardConversation:
         self._about = about
         self._tasks = tasks
         self._reader = reader
+        self._machine = machine
         self._owner = owner
 
     @property
@@ -180,6 +185,8 @@ class ShardConversation:
             self._capacity.on_welcome(Capacity(self.side.slots.limit, self._about.ahead))
         if Extension.BEGUN in extensions:
             self.queue.begun.on_welcome()
+        if Extension.LOAD in extensions:
+            self._machine.on_welcome(self._send_load)
         log.info("at work for %s", f"shard {self.shard}" if self.shard else "the foreman")
 
     def on_cut(self) -> None:
@@ -187,6 +194,7 @@ class ShardConversation:
         self.queue.inputs.fetcher.on_cut()
         self.queue.begun.on_cut()
         self._capacity.on_cut()
+        self._machine.on_cut(self._send_load)
         self.calls.on_cut()
         self._owner.on_cut(self)
 
@@ -236,6 +244,11 @@ class ShardConversation:
     def _send_capacity(self, capacity: Capacity) -> None:
         self.side.framing.send_extended(Extended(CAPACITY, encode(capacity)), 0)
         self.link.send_ready(hold_results=True)
+
+    def _send_load(self, load: MachineLoad) -> None:
+        if self.link.agreed(Extension.LOAD):
+            self.side.framing.send_extended(Extended(LOAD, encode(load)), 0)
+            self.link.send_ready(hold_results=True)
 
     def _find_capacity(self) -> Capacity:
         """How many slots tasks of this foreman may use now, with those that its own calls borrow from them."""

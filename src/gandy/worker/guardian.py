@@ -12,7 +12,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
@@ -37,8 +37,11 @@ class _Guarded:
     watchdog: mmap.mmap | None = None  # the watchdog's pid, in memory that guardian and worker share
 
 
-def guard() -> None:
-    """Fork the worker, and return in it; this process becomes its guardian. Call it before there are threads."""
+def guard(at_end: Callable[[], None] | None = None) -> None:
+    """Fork the worker, and return in it; this process becomes its guardian. Call it before there are threads.
+
+    The guardian calls `at_end` when the worker and all that it left are dead.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become our children, and not those of process 1
@@ -49,7 +52,7 @@ def guard() -> None:
     _Guarded.watchdog = mmap.mmap(-1, PID_BYTES)
     worker = os.fork()
     if worker:
-        _wait(worker, others)  # never returns; the worker goes on below
+        _wait(worker, others, at_end)  # never returns; the worker goes on below
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     # A group of its own: the guardian forwards what a terminal sends to its group, so signals would come twice.
     os.setpgid(0, 0)
@@ -83,7 +86,7 @@ def list_children(pid: int) -> list[int]:
         return []
 
 
-def _wait(worker: int, others: Collection[int]) -> NoReturn:
+def _wait(worker: int, others: Collection[int], at_end: Callable[[], None] | None) -> NoReturn:
     for number in FORWARDED:
         signal.signal(number, lambda number, _frame: _send(worker, number))
     signal.signal(signal.SIGTSTP, lambda _number, _frame: _pause(worker))
@@ -93,6 +96,8 @@ def _wait(worker: int, others: Collection[int]) -> NoReturn:
         if pid == worker:
             break
     _end_orphans(others)
+    if at_end is not None:
+        at_end()
     _end_like(status)
 
 

@@ -27,6 +27,7 @@ from gandy.worker.output import OutputFolder, add_output
 from gandy.worker.proc import list_members, list_processes, signal_group
 from gandy.worker.strays import list_marked
 from gandy.worker.table import Row, Rows, read_rows
+from gandy.worker.temporary import remove_temporary
 
 SWEEP_SECONDS: Final = 2.0  # killed processes die in milliseconds, unless they hang in the kernel
 
@@ -101,4 +102,8 @@ def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
 
 
 if __name__ == "__main__":
-    recover(Path(sys.argv[1]))
+    own = Path(sys.argv[1])
+    try:
+        recover(own)
+    finally:
+        remove_temporary(own.parent.parent)

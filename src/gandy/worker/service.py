@@ -25,6 +25,7 @@ from gandy.worker.conversation import ShardConversation
 from gandy.worker.conversations import Conversations
 from gandy.worker.ensemble_clock import EnsembleClock
 from gandy.worker.foreman_link import Dial
+from gandy.worker.machine import MachineReporter
 from gandy.worker.output_service import OutputService
 from gandy.worker.task_service import TaskService
 from gandy.worker.threads import Threads
@@ -79,10 +80,11 @@ class WorkerService:
         self._tasks = TaskService(own, preload, *parts, self._on_capacity)
         self._tasks.scheduler.on_shared = self._on_shared
         self._reader = OutputService(self._tasks.runner)
+        self._machine = MachineReporter()
         self.conversations = Conversations(reach, self._tasks, self._make_conversation, self._on_closed)
 
     def _make_conversation(self, dial: Callable[[ShardConversation], Dial]) -> ShardConversation:
-        return ShardConversation(self._about, self._make_calls, self._tasks, self._reader, self, dial)
+        return ShardConversation(self._about, self._make_calls, self._tasks, self._reader, self._machine, self, dial)
 
     def _make_calls(self, write: Callable[[bytes], None]) -> CallService:
         slots = self._about.slots + self._reserved
@@ -113,6 +115,7 @@ class WorkerService:
             for work in (
                 keep_trimmed(self._tasks.runner.folder.outputs, self._max_output_bytes),
                 self._tasks.watch_disk(),
+                self._machine.keep(),
             )
         ]
         try:

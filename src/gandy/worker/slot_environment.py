@@ -25,10 +25,11 @@ NUMBER_DIGITS: Final = 20  # of a number of 64 bits
 LIBC: Final = ctypes.PyDLL(None)
 
 
-def _add_path(folder: str) -> None:
-    """Let tasks import modules from the folder of the client's program, after those of the task's folder."""
-    if folder and folder not in sys.path:
-        sys.path.insert(1, folder)
+def _add_path(folders: str) -> None:
+    """Let tasks import modules from the folders of the client's program, after those of the task's folder."""
+    for folder in reversed(folders.split(os.pathsep)):
+        if folder and folder not in sys.path:
+            sys.path.insert(1, folder)
 
 
 class EnvironmentNumber:

@@ -304,6 +304,10 @@ def test_workers_foremen_and_status_are_those_of_the_command_line(tmp_path: Path
             await until_async(lambda: bool(list(browser.dashboard.crew.watcher.picture.list_workers())))
             (worker,) = (await browser.get("/api/workers")).json["workers"]
             (row,) = await client.workers()
+            while row.load is None:  # the worker says it a moment after it has come
+                (row,) = await client.workers()
+            assert row.memory_total_bytes is not None
+            assert 0 < (row.memory_bytes or 0) < row.memory_total_bytes
             assert list(worker) == list(asdict(row))
             assert (worker["name"], worker["slots"]) == ("hut", 2)
             (foreman,) = (await browser.get("/api/foremen")).json["foremen"]

@@ -48,7 +48,8 @@ class Copy:
             for key in event.data.pop(gone):
                 self.crew[name].pop(key, None)
         self.crew["points"] += event.data.pop("points")
-        self.crew["spans"] += event.data.pop("spans")
+        for name in ("spans", "calls"):
+            self.crew[name] += event.data.pop(name)
         self.crew |= event.data
 
 

@@ -14,7 +14,7 @@ from tests.integration.memory_foremen import Foremen, a_crew
 from tests.waiting import until_async
 
 from gandy.core.hosting import LEASE_SECONDS
-from gandy.core.model import JobSpec, JobState
+from gandy.core.model import Counts, JobSpec, JobState, TaskState
 from gandy.core.requests import DrainForeman, ForemanList, ListForemen, LookAtShards, Submit, Submitted
 from gandy.core.shards import ForemanPlace
 from gandy.errors import GandyError, Rejected, StoreError
@@ -229,10 +229,41 @@ def test_jobs_wait_for_jobs_of_other_foremen(foremen: Foremen) -> None:
             good, bad = await one.submit("true", held=True), await one.submit("exit 1", held=True)
             after_good = await other.submit("true", after=[good.id])
             after_bad = await other.submit("true", after=[bad.id])
+            after_any = await other.submit("true", after_any=[bad.id])
             assert "waits for job" in " ".join(await after_good.explain())
             await good.release()
             await bad.release()
             assert (await after_good.wait(10)).state is JobState.FINISHED
             assert (await after_bad.wait(10)).state is JobState.CANCELLED
+            assert (await after_any.wait(10)).state is JobState.FINISHED
+
+
+def test_tasks_wait_for_tasks_of_other_foremen(foremen: Foremen) -> None:
+    async def test() -> None:
+        async with a_crew(foremen) as (one, other):
+            source = await one.submit("test {task} != 2", tasks=4, held=True)
+            taker = await other.submit("true", tasks=4, after_each=[source.id])
+            deeper = await one.submit("true", tasks=4, after_each=[taker.id])
+            await source.release()
+            assert (await deeper.wait(20)).state is JobState.CANCELLED
+            for job in (taker, deeper):
+                states = [row.state async for row in job.tasks()]
+                assert states == [TaskState.FINISHED, TaskState.CANCELLED, TaskState.FINISHED, TaskState.FINISHED]
+            late = await other.submit("true", tasks=4, after_each=[source.id])
+            assert (await late.wait(20)).counts.cancelled == 1
+            with pytest.raises(Rejected, match=f"retry those of job {source.id} first"):
+                await late.retry()
+
+    run(test())
+
+
+def test_what_tasks_need_of_another_foreman_is_known_again_after_a_takeover(foremen: Foremen) -> None:
+    async def test() -> None:
+        async with a_crew(foremen) as (one, other):
+            source = await one.submit("test {task} != 2", tasks=3, held=True)
+            taker = await other.submit("true", tasks=3, after_each=[source.id])
+            await foremen.kill(2)
+            await source.release()
+            assert (await one.job(taker.id).wait(20)).counts == Counts(finished=2, cancelled=1)
 
     run(test())

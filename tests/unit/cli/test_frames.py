@@ -157,8 +157,8 @@ def test_bad_payload_is_an_error_at_its_frame() -> None:
 
 def test_type_that_no_extension_owns_is_an_error() -> None:
     decoder = make_decoder(2)
-    decoder.receive_data(frame_v2(0x78, b""))
-    with pytest.raises(RemoteProtocolError, match="unknown message type 0x78"):
+    decoder.receive_data(frame_v2(0x7C, b""))
+    with pytest.raises(RemoteProtocolError, match="unknown message type 0x7c"):
         decoder.next_message()
 
 
@@ -216,7 +216,7 @@ def test_result_keeps_its_request_for_more_work() -> None:
         (2, {"type": "OK", "arg0": 1 << 32}, "`$.arg0`"),
         (2, {"type": "OK", "nproc": 0x10000}, "`$.nproc`"),
         (2, {"type": "LIST"}, "generation 2 has no type 'LIST'; known are OK, HELLO"),
-        (2, {"type": "0x78"}, "has no type '0x78'"),
+        (2, {"type": "0x7c"}, "has no type '0x7c'"),
         (1, {"type": "HELLO"}, "generation 1 has no type 'HELLO'; known are OK, JOB, UPDATE, STOP, ERROR"),
         (2, {"type": "STOP"}, "STOP needs arg0"),
         (2, {"type": "STOP", "arg0": 1, "payload": {}}, "STOP carries no payload"),

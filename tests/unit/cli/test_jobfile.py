@@ -54,6 +54,8 @@ def test_every_key_is_the_name_of_an_option(tmp_path: Path) -> None:
         limit = 4
         hold = true
         after = [7]
+        after-any = [8]
+        after-each = [9]
     """
     command, options = read(tmp_path, text)
     assert command == ("echo", "{task}")
@@ -70,6 +72,8 @@ def test_every_key_is_the_name_of_an_option(tmp_path: Path) -> None:
         "limit": 4,
         "held": True,
         "after": (7,),
+        "after_any": (8,),
+        "after_each": (9,),
     }
 
 

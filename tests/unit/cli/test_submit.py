@@ -70,10 +70,12 @@ def test_options_are_passed_on(client: PretendClient) -> None:
     words = "--name n --tasks 3 --cwd /x --env A=1 --env B=x=y --retries 2 --timeout 5min --priority -1 --slots 2"
     run(
         *words.split(),
-        *["--tag", "gpu", "--tag", "big", "--limit", "4", "--hold", "--after", "3", "--after", "4", "true"],
+        *["--tag", "gpu", "--tag", "big", "--limit", "4", "--hold", "--after", "3", "--after", "4"],
+        *["--after-any", "5", "--after-each", "6", "true"],
     )
     expected = {"name": "n", "tasks": 3, "cwd": "/x", "env": {"A": "1", "B": "x=y"}, "retries": 2, "timeout": 300.0}
     expected |= {"priority": -1, "slots": 2, "tags": ("gpu", "big"), "limit": 4, "held": True, "after": (3, 4)}
+    expected |= {"after_any": (5,), "after_each": (6,)}
     assert client.submitted == [("true", expected)]
 
 

@@ -72,6 +72,7 @@ def test_options_may_be_written_as_people_write_them(written: dict[str, Any], ke
 def test_everything_else_is_passed_on() -> None:
     said: dict[str, Any] = {"name": "n", "cwd": "/", "env": {"A": "1"}, "retries": 2, "timeout": 1.5, "priority": -1}
     said |= {"slots": 2, "tags": ("gpu",), "limit": 4, "held": True, "after": (3,)}
+    said |= {"after_any": (4,), "after_each": (5,)}
     assert make_submit("true", JobOptions(**said)).spec == JobSpec(command="true", **said)
 
 

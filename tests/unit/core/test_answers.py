@@ -107,6 +107,9 @@ def test_what_does_not_fit_together_is_refused(crew: ServedForeman) -> None:
     }
     for text, spec in cases.items():
         assert text in str(refused(crew, ask.Submit(spec)))
+    first = submit(crew, held=True)
+    follows = JobSpec(command="true", is_open=True, tasks=0, after_each=(first,))
+    assert "open job cannot follow" in str(refused(crew, ask.Submit(follows)))
     submit(crew, python=PythonSpec(shared=b"f"))  # whose command is only for people to read
 
 
@@ -118,6 +121,83 @@ def test_a_job_may_come_after_others_however_those_ended(crew: ServedForeman) ->
     crew.end(second, ending=BAD)
     assert crew.ask(ask.ShowJob(submit(crew, after=(second,)))).row.state is JobState.CANCELLED
     assert refused(crew, ask.Submit(JobSpec(command="true", after=(JobId(99),)))).kind == "not_found"
+
+
+def test_a_job_follows_others_task_by_task_also_those_that_have_left_the_memory(crew: ServedForeman) -> None:
+    crew.worker()
+    first = submit(crew, tasks=2)
+    crew.end(first)
+    crew.end(first, task=2, ending=BAD)
+    second = submit(crew, tasks=2, after_each=(first,))
+    assert crew.ask(ask.ShowJob(second)).row.counts == Counts(waiting=1, cancelled=1)
+    text = str(refused(crew, ask.Submit(JobSpec(command="true", tasks=3, after_each=(first,)))))
+    assert text == f"job {first} has 2 tasks and this one 3: jobs that follow others task by task have as many"
+    here = submit(crew, tasks=5, held=True)
+    assert "has 5 tasks" in str(refused(crew, ask.Submit(JobSpec(command="true", tasks=3, after_each=(here,)))))
+    growing = submit(crew, tasks=0, is_open=True)
+    assert crew.ask(ask.ShowJob(submit(crew, tasks=3, after_each=(growing,)))).row.counts == Counts(waiting=3)
+    gone = ask.Submit(JobSpec(command="true", tasks=2, after_each=(JobId(99),)))
+    assert refused(crew, gone).kind == "not_found"
+
+
+def test_tasks_that_need_others_are_retried_after_those(crew: ServedForeman) -> None:
+    crew.worker()
+    first = submit(crew, tasks=1)
+    crew.end(first, ending=BAD)
+    second = submit(crew, after_each=(first,))
+    third = submit(crew, tasks=1, after_each=(second,))
+    crew.ask(ask.ForgetJobs((third,)))
+    for request in (ask.RetryJob(second), ask.RetryJob(second, (TaskNumber(1),))):
+        text = str(refused(crew, request))
+        assert text == f"tasks that those of job {second} need have not finished: retry those of job {first} first"
+    crew.worker("x")
+    crew.ask(ask.RetryJob(first))
+    crew.ask(ask.RetryJob(second))
+    assert crew.ask(ask.ExplainJob(second)).lines[1:] == (
+        f"1 of its tasks waits for the task with the same number in job {first}.",
+    )
+    for job in (first, second):
+        attempt = crew.foreman.reactor.current_attempt(JobId(job), TaskNumber(1)).attempt
+        crew.end(job, attempt=attempt, worker="x-1")
+    assert crew.ask(ask.ShowJob(second)).row.state is JobState.FINISHED
+
+
+def test_tasks_of_a_job_in_memory_are_retried_if_the_store_says_that_they_may(crew: ServedForeman) -> None:
+    crew.worker()
+    first = submit(crew, tasks=2)
+    crew.end(first)
+    crew.end(first, task=2)
+    second = submit(crew, tasks=2, after_each=(first,), held=True)
+    crew.ask(ask.CancelJob(second, (TaskNumber(1),)))
+    crew.ask(ask.RetryJob(second, (TaskNumber(1),)))
+    assert crew.ask(ask.ShowJob(second)).row.counts == Counts(waiting=2)
+    crew.ask(ask.CancelJob(second, (TaskNumber(1),)))
+    crew.ask(ask.ForgetJobs((first,)))
+    assert "retry those" in str(refused(crew, ask.RetryJob(second, (TaskNumber(1),))))  # nobody knows how it ended
+
+
+def test_the_chain_of_what_a_task_needs_is_explained(crew: ServedForeman) -> None:
+    crew.worker()
+    first = submit(crew, tasks=2, held=True)
+    second = submit(crew, tasks=2, after_each=(first,))
+    done = submit(crew, tasks=2)
+    crew.end(done)
+    crew.end(done, task=2)
+    third = submit(crew, tasks=2, after_each=(done, second), after_any=(first,))
+    lines = crew.ask(ask.ExplainJob(third, TaskNumber(2))).lines
+    assert lines[1:] == (
+        f"It waits for job {first} to end.",
+        f"2 of its tasks wait for the task with the same number in job {done}, {second}.",
+        f"Task 2 of job {third} needs task 2 of job {second}: waiting.",
+        f"Task 2 of job {second} needs task 2 of job {first}: waiting.",
+    )
+    crew.worker("x")
+    crew.ask(ask.ReleaseJob(first))
+    crew.end(first, task=2, ending=BAD, worker="x-1")
+    assert crew.ask(ask.ExplainJob(third)).lines[3:5] == (
+        f"Task 2 of job {third} needs task 2 of job {second}: cancelled.",
+        f"Task 2 of job {second} needs task 2 of job {first}: attempt 1 on x-1: exit code 1",
+    )
 
 
 def test_a_time_must_be_known_near_and_not_over(crew: ServedForeman) -> None:
@@ -386,6 +466,15 @@ def test_the_status_counts_what_there_is(crew: ServedForeman) -> None:
     assert (status.uptime_seconds, status.workers, status.slots, status.used) == (60.0, 1, 2, 2)
     assert (status.jobs, status.waiting, status.assigned, status.running) == (1, 3, 2, 0)
     assert (status.insecure, status.insecure_doors) == (True, ("plain://y",))
+    assert status.versions == ("1",)
+
+
+def test_status_names_the_versions_of_those_that_are_here(crew: ServedForeman) -> None:
+    crew.worker("a", version="2")
+    link = crew.worker("b", version="3")
+    assert crew.ask(ask.GetStatus()).versions == ("1", "2", "3")
+    crew.foreman.on_cut(link, crew.now)
+    assert crew.ask(ask.GetStatus()).versions == ("1", "2")
 
 
 def test_workers_are_listed_page_by_page(crew: ServedForeman) -> None:

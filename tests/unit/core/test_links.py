@@ -8,7 +8,18 @@ from tests.crews import Frame
 from tests.ports import PlayedPort
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, KillAttempts, Recall
-from gandy.core.extensions import BEGUN, CAPACITY, FOREMAN_OFFERS, PING, PONG, Begun, Capacity, encode
+from gandy.core.extensions import (
+    BEGUN,
+    CAPACITY,
+    FOREMAN_OFFERS,
+    LOAD,
+    PING,
+    PONG,
+    Begun,
+    Capacity,
+    MachineLoad,
+    encode,
+)
 from gandy.core.foreman import Foreman
 from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, Counts, Input, JobSpec, PythonSpec, TaskState
@@ -22,7 +33,7 @@ from gandy.doors.v1 import wire as v1
 from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_AHEAD, MAX_BEGUN, MAX_SLOTS
+from gandy.limits import MAX_AHEAD, MAX_BEGUN, MAX_CORES, MAX_SLOTS
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
 from gandy.wire import calls, payloads, v2
@@ -494,6 +505,55 @@ def test_worker_says_how_many_slots_it_can_use() -> None:
     assert worker is not None
     assert (worker.info.slots, worker.problem) == (1, "open files")
     assert room.sent() == []
+
+
+def test_worker_says_how_busy_its_machine_is() -> None:
+    room = a_gandy_room()
+    busy = MachineLoad(3.5, 8, 1 << 30, 1 << 34)
+    room.receive(0, Extended(LOAD, encode(busy)))
+    worker = room.foreman.reactor.workers.find("id1")
+    assert worker is not None
+    assert worker.machine_now == busy
+    assert room.sent() == []
+    room.foreman.on_cut(room.foreman.links.by_name["link"], 2.0)
+    assert worker.machine_now is None  # it is not known any more
+
+
+def test_load_of_a_worker_that_is_forgotten_is_dropped() -> None:
+    room = a_gandy_room()
+    worker = room.foreman.reactor.workers.find("id1")
+    assert worker is not None
+    room.foreman.reactor.workers.remove(worker)
+    room.receive(0, Extended(LOAD, encode(MachineLoad(3.5))))
+    assert worker.machine is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        MachineLoad(-0.1),
+        MachineLoad(float("nan")),
+        MachineLoad(float("inf")),
+        MachineLoad(1.0, -1),
+        MachineLoad(1.0, MAX_CORES + 1),
+        MachineLoad(1.0, 1, -1),
+        MachineLoad(1.0, 1, 0, 1 << 63),
+        [],
+        {},
+    ],
+    ids=str,
+)
+def test_an_invalid_load_is_an_error(payload: object) -> None:
+    room = a_gandy_room()
+    with pytest.raises(RemoteProtocolError):
+        room.receive(0, Extended(LOAD, encode(payload)))
+
+
+def test_load_that_was_not_agreed_on_is_an_error() -> None:
+    room = Room()
+    room.receive(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT & ~Extension.LOAD, ABOUT))
+    with pytest.raises(RemoteProtocolError):
+        room.receive(0, Extended(LOAD, encode(MachineLoad(1.0))))
 
 
 def test_worker_says_what_it_runs() -> None:

@@ -1,22 +1,23 @@
 """What viewers of a shard get: everything once, then what has changed in jobs, workers, commands and attempts."""
 
 import pytest
+from msgspec.structs import replace
 from tests.served import ServedForeman
 
 from gandy.core import live_view as subject
 from gandy.core import requests as ask
-from gandy.core.extensions import FOREMAN_OFFERS
+from gandy.core.extensions import FOREMAN_OFFERS, LOAD, MachineLoad, encode
 from gandy.core.links import Link
 from gandy.core.live_view import LOOK_PERIOD, QUIET_SECONDS, LiveView
 from gandy.core.model import Counts, JobSpec, TaskState
 from gandy.core.roles import CrewRole
-from gandy.core.views import CommandGlance, CrewUpdate, Totals, WorkerGlance
+from gandy.core.views import CallSpan, CommandGlance, CrewUpdate, Totals, WorkerGlance
 from gandy.core.withdrawal import Withdrawal
 from gandy.ids import JobId
 from gandy.limits import MAX_TEXT
 from gandy.wire import calls, v2
 from gandy.wire.calls import Offer
-from gandy.wire.messages import About, Extension, Hello
+from gandy.wire.messages import About, Extended, Extension, Hello
 
 ONE = JobId(1)
 PING = calls.encode_target("ping")
@@ -76,6 +77,7 @@ def test_a_viewer_gets_everything_that_there_is() -> None:
     viewed.standing.trouble, viewed.standing.shards = "disk full", (1, 4)
     update = viewed.view.make_whole(viewed.now, 7.5)
     assert (update.is_whole, update.shard, update.at, update.shared_ahead) == (True, 0, 100.0, 7.5)
+    assert update.version == "1"
     assert ([job.counts for job in update.jobs], update.unfinished) == ([Counts(waiting=1, assigned=2)], 1)
     assert [(worker.id, worker.used, worker.waiting) for worker in update.workers] == [("w-1", 2, 2)]
     assert update.commands == (CommandGlance("ping", 1, 0),)
@@ -163,9 +165,11 @@ def test_a_worker_is_shown_with_all_that_there_is_to_know(viewed: Viewed) -> Non
     about = About("hut-7", "hut", 3, ("gpu", "big"), "1.2")
     viewed.foreman.on_data(link, v2.encode(0, Hello(3, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), viewed.now)
     viewed.foreman.reactor.on_capacity("hut-7", 2, 0, "memory")
+    busy = MachineLoad(3.5, 8, 5, 9)
+    viewed.foreman.on_data(link, v2.encode(0, Extended(LOAD, encode(busy))), viewed.now)
     viewed.pump()
     assert viewed.take().workers == (
-        WorkerGlance("hut-7", "hut", 2, 0, 0, 0, 0, True, False, 0.0, "memory", ("big", "gpu"), "1.2", False),
+        WorkerGlance("hut-7", "hut", 2, 0, 0, 0, 0, True, False, 0.0, "memory", ("big", "gpu"), "1.2", False, busy),
     )
 
 
@@ -233,6 +237,22 @@ def test_calls_are_counted_while_a_viewer_looks(viewed: Viewed) -> None:
     viewed.open()
     assert viewed.look().commands == (glance,)
     assert viewed.take().totals.calls == 0  # that this view has seen
+
+
+def test_calls_that_run_are_shown_by_the_wall_clock(viewed: Viewed) -> None:
+    worker, client = viewed.worker(), viewed.caller()
+    viewed.offer(worker, "ping")
+    viewed.foreman.reactor.clocks.wall_ahead = 500.0
+    viewed.call(client, 1)
+    began = 500.0 + viewed.now
+    viewed.now += 2.0
+    (span,) = viewed.take().calls
+    assert span == CallSpan("w-1", 0, "ping", began)
+    assert viewed.look().calls == (span,)
+    viewed.now += 1.0
+    viewed.answer(worker, 0)
+    assert viewed.take().calls == (replace(span, ended=began + 3.0),)
+    assert viewed.look().calls == ()
 
 
 def test_calls_that_wait_are_shown(viewed: Viewed) -> None:

@@ -6,10 +6,7 @@ from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.requests import encode
 from gandy.core.rows import (
     JobRow,
-    RecoveredJob,
     TaskRow,
-    cut_states,
-    expand_states,
     find_runs,
     is_plain,
     take_page,
@@ -61,15 +58,3 @@ def test_no_row_has_more_bytes_than_its_weight() -> None:
     assert len(encode(shell)) <= weigh_job(shell)
     task = a_task(7, tail=b"t" * 99, note="é" * 99, result=b"r" * 99)
     assert len(encode(replace(task, worker="w" * 150))) <= weigh_task(task)
-
-
-def test_states_of_a_job_are_those_of_its_rows_its_runs_and_the_rest() -> None:
-    row = JobRow(JobId(1), JobSpec(command="true", tasks=6), JobState.RUNNING, False, 0.0, 0.0, Counts())
-    found = RecoveredJob(row, (a_task(5),), TaskState.CANCELLED, ((TaskNumber(2), TaskNumber(3)),))
-    assert list(expand_states(found)) == [4, 2, 2, 4, 3, 4]
-
-
-def test_a_part_of_states_ends_where_they_do() -> None:
-    assert cut_states(b"abcdef", TaskNumber(2), 3) == (6, b"bcd")
-    assert cut_states(b"abcdef", TaskNumber(5), 9) == (6, b"ef")
-    assert cut_states(b"abcdef", TaskNumber(9), 9) == (6, b"")

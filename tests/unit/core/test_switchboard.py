@@ -4,7 +4,7 @@ import pytest
 from tests.crews import ClientSeat, Crew, Frame, WorkerSeat, a_full_crew
 
 from gandy.core.call_dispatch import LAST_ID
-from gandy.core.call_meter import EACH
+from gandy.core.call_meter import EACH, CallMeter
 from gandy.core.calls import OfferedCommand
 from gandy.core.switchboard import Switchboard
 from gandy.errors import ErrorCode, RemoteProtocolError
@@ -553,7 +553,7 @@ def test_a_switchboard_where_nothing_happens_needs_no_ticks() -> None:
 
 def a_metered_crew(slots: int = 4) -> tuple[Crew, ClientSeat, WorkerSeat, OfferedCommand]:
     crew = Crew()
-    crew.board.output.is_metered = True
+    crew.board.output.meter = CallMeter()
     client, worker = crew.client(), crew.worker(slots=slots)
     return crew, client, worker, crew.board.dispatcher.offers.commands[b"ping"]
 
@@ -602,10 +602,10 @@ def test_calls_that_fail_are_counted() -> None:
 
 def test_calls_that_began_before_they_were_metered_are_counted_and_not_timed() -> None:
     crew, client, worker, command = a_metered_crew()
-    crew.board.output.is_metered = False
+    crew.board.output.meter = None
     client.feed(plain_calls(1))
     client.call(2, flags=calls.PICKLED)
-    crew.board.output.is_metered = True
+    crew.board.output.meter = CallMeter()
     worker.feed(plain_results(0))
     worker.take()
     worker.say(calls.RESULT, calls.LAST | calls.FAILED, 1, 0, DONE)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.views import CrewUpdate, JobGlance, Span, Totals, WorkerGlance
 from gandy.ids import JobId, TaskNumber
@@ -14,8 +15,15 @@ def a_glance(job: int, state: JobState = JobState.RUNNING, counts: Counts | None
     return JobGlance(JobId(job), f"job {job}", state, False, NOW, counts or Counts(waiting=10))
 
 
-def a_worker(name: str, *, connected: bool = True, draining: bool = False, problem: str = "") -> WorkerGlance:
-    return WorkerGlance(name, name, 2, 1, 1, 0, 0, connected, draining, 0.0, problem)
+def a_worker(
+    name: str,
+    *,
+    connected: bool = True,
+    draining: bool = False,
+    problem: str = "",
+    machine: MachineLoad | None = None,
+) -> WorkerGlance:
+    return WorkerGlance(name, name, 2, 1, 1, 0, 0, connected, draining, 0.0, problem, machine=machine)
 
 
 def a_span(task: int, ended: float, *, ends: bool = True) -> Span:

@@ -1,8 +1,9 @@
 """Counters that never fall, whatever a foreman counts anew."""
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.dashboard.pictures import NOW, a_picture, an_update
+from tests.unit.dashboard.pictures import NOW, a_picture, a_worker, an_update
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.views import CommandGlance, find_bucket
 from gandy.dashboard.metrics import Metrics
 from gandy.dashboard.rows import Surroundings
@@ -67,3 +68,12 @@ def test_crew_that_cannot_be_watched_is_down() -> None:
         text = metrics.format(picture, about, 0).decode()
         assert f"\ngandy_up {up}\n" in text
         assert f'gandy_trouble{{severity="bad"}} {1 - up}\n' in text
+
+
+def test_busiest_machine_is_shown_whichever_it_is() -> None:
+    metrics, picture = Metrics(), a_picture()
+    machines = {"a": MachineLoad(4.0, 8, 9, 10), "b": MachineLoad(3.0, 2, 5, 10), "c": MachineLoad(9.0), "d": None}
+    workers = tuple(a_worker(name, machine=machine) for name, machine in machines.items())
+    picture.apply(an_update(workers=workers), NOW)
+    numbers = read(metrics, picture)
+    assert (numbers["gandy_worker_load_max_ratio"], numbers["gandy_worker_memory_max_ratio"]) == (1.5, 0.9)

@@ -3,8 +3,9 @@
 from msgspec import UNSET
 from tests.unit.dashboard.pictures import NOW, a_glance, a_picture, a_span, a_worker, an_update
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobState
-from gandy.core.views import CommandGlance
+from gandy.core.views import CallSpan, CommandGlance
 from gandy.dashboard.limits import MAX_CREW_JOBS, MAX_CREW_SPANS, MAX_SPAN_AGE
 from gandy.dashboard.rows import Surroundings, make_change, make_crew
 
@@ -28,6 +29,21 @@ def test_old_attempts_are_not_shown_and_those_that_run_are() -> None:
     old = a_span(1, NOW - MAX_SPAN_AGE - 5)
     picture.apply(an_update(spans=(old, a_span(2, NOW - 1_000, ends=False))), NOW)
     assert [(span.task, span.state, span.ended) for span in make_crew(picture, ABOUT).spans] == [(2, "running", None)]
+
+
+def test_calls_are_shown_in_lanes_beside_attempts() -> None:
+    picture = a_picture()
+    ended, failed = CallSpan("w", 1, "ping", NOW - 9, NOW - 8), CallSpan("w", 2, "ping", NOW - 9, NOW - 8, True)
+    old, runs = CallSpan("w", 3, "ping", NOW - 999, NOW - MAX_SPAN_AGE - 1), CallSpan("w", 4, "ping", NOW - 999)
+    picture.apply(an_update(spans=(a_span(1, NOW),), calls=(old, runs, ended, failed)), NOW)
+    crew = make_crew(picture, ABOUT)
+    assert [(call.number, call.state, call.lane) for call in crew.calls] == [
+        (1, "finished", 0),
+        (2, "failed", 2),
+        (4, "running", 1),
+    ]
+    change = make_change(picture, picture.take_changes(), ABOUT)
+    assert sorted(call.number for call in change.calls) == [1, 2, 3, 4]
 
 
 def test_change_has_what_changed_and_names_what_is_gone() -> None:
@@ -54,6 +70,17 @@ def test_workers_have_one_state() -> None:
     crew = make_crew(picture, ABOUT)
     assert {worker.name: worker.state for worker in crew.workers} == {name: name for name in (w.name for w in workers)}
     assert crew.slots == 6  # of those that are connected
+
+
+def test_machine_of_a_worker_is_shown_as_far_as_it_is_known() -> None:
+    picture = a_picture()
+    machines = {"a": MachineLoad(0.0, 8, 5, 9), "b": MachineLoad(1.5), "c": None}
+    picture.apply(an_update(workers=tuple(a_worker(name, machine=its) for name, its in machines.items())), NOW)
+    shown = [
+        (worker.load, worker.cores, worker.memory_bytes, worker.memory_total_bytes)
+        for worker in make_crew(picture, ABOUT).workers
+    ]
+    assert shown == [(0.0, 8, 5, 9), (1.5, None, None, None), (None, None, None, None)]
 
 
 def test_job_that_has_ended_has_no_pace() -> None:

@@ -1,6 +1,7 @@
 """Jobs, tasks and workers as JSON and as words. The keys of the JSON are a promise."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,12 +92,14 @@ def test_the_last_column_gives_way_on_a_narrow_page(
 
 def test_job_as_fields(capsys: pytest.CaptureFixture[str]) -> None:
     spec: dict[str, Any] = {"priority": 5, "retries": 2, "timeout": 300.0, "slots": 2, "limit": 4, "after": (3,)}
+    spec |= {"after_any": (4,), "after_each": (5, 6)}
     draw_fields(rows.job_to_fields(a_row(env={"A": "1"}, **spec), NOW))
-    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    shown = dict(re.split("  +", line, maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert "name" not in shown
     assert shown["tasks"] == "10: 10 waiting"
     assert shown["environment"] == "A"  # its value may be a secret
     assert (shown["timeout"], shown["slots"], shown["after"]) == ("5 min", "2 for each task", "job 3")
+    assert (shown["after any end of"], shown["task by task after"]) == ("job 4", "job 5, job 6")
 
 
 @pytest.mark.parametrize(
@@ -116,8 +119,8 @@ def test_task_as_a_row_of_a_table(row: TaskRow, cells: tuple[str, ...]) -> None:
     [({}, "ready"), ({"draining": True}, "draining"), ({"connected": False, "draining": True}, "absent")],
 )
 def test_worker_as_a_row_of_a_table(changes: dict[str, Any], state: str) -> None:
-    cells = rows.worker_to_cells(a_worker_row(calls=3, commands=("add", "ping"), **changes))
-    assert cells == ("hut", state, "4", "2", "2", "3", "0.5 s ago", "gpu", "add, ping", "hut-1")
+    cells = rows.worker_to_cells(a_worker_row(calls=3, commands=("add", "ping"), version="1.2", **changes))
+    assert cells == ("hut", state, "4", "2", "2", "3", "", "", "0.5 s ago", "1.2", "gpu", "add, ping", "hut-1")
     assert len(cells) == len(rows.WORKER_HEADERS)
 
 
@@ -127,6 +130,12 @@ def test_status_says_what_is_wrong() -> None:
     assert "INSECURE" in fields["security"]
     assert fields["tasks"] == "3 running, 1,000 waiting"
     assert dict(rows.status_to_fields(replace(STATUS, assigned=5)))["tasks"] == "3 running, 5 assigned, 1,000 waiting"
+
+
+def test_status_warns_of_versions_that_differ() -> None:
+    assert dict(rows.status_to_fields(replace(STATUS, versions=("1.2",))))["warning"] == ""
+    warning = dict(rows.status_to_fields(replace(STATUS, versions=("1.1", "1.2"))))["warning"]
+    assert "versions of gandy differ: 1.1, 1.2;" in warning
 
 
 def test_a_job_tells_what_is_assigned() -> None:
@@ -159,12 +168,26 @@ def test_the_state_of_a_foreman(changes: dict[str, bool], state: str) -> None:
     assert (cells["state"], cells["shards"], cells["lease"], cells["last seen"]) == (state, "", "", "5 min ago")
 
 
-def test_versions_of_workers_are_shown_if_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
-    same = [replace(a_worker_row(), version="1.0"), replace(a_worker_row(), version="")]
-    rows.view_workers(same).print("table", same)
-    assert "VERSION" not in capsys.readouterr().out
-    mixed = [*same, replace(a_worker_row(), version="1.1")]
-    rows.view_workers(mixed).print("table", mixed)
-    header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split()[-2:] == ["VERSION", "ID"]
-    assert [line.split()[-2] for line in lines] == ["1.0", "gpu", "1.1"]
+@pytest.mark.parametrize(
+    ("load", "cores", "used", "total", "cells"),
+    [
+        (None, None, None, None, ("", "")),
+        (3.25, 8, 4_000_000_000, 16_000_000_000, ("3.2 on 8 cores", "4.0 GB of 16.0 GB")),
+        (0.0, None, 4_000, None, ("0.0", "4.0 kB")),
+    ],
+)
+def test_machine_of_a_worker(
+    load: float | None, cores: int | None, used: int | None, total: int | None, cells: tuple[str, str]
+) -> None:
+    row = a_worker_row(load=load, cores=cores, memory_bytes=used, memory_total_bytes=total)
+    assert rows.worker_to_cells(row)[6:8] == cells
+    fields = dict(rows.worker_to_fields(row))
+    assert (fields["load"], fields["memory"]) == cells
+
+
+def test_one_worker_as_fields() -> None:
+    row = a_worker_row(calls=3, commands=("add", "ping"), version="1.2", problem="memory", knows_time=True)
+    fields = dict(rows.worker_to_fields(row))
+    assert (fields["state"], fields["short of"], fields["version"]) == ("short", "memory", "1.2")
+    assert (fields["slots"], fields["calls"], fields["commands"]) == ("2 of 4 in use", "3 in progress", "add, ping")
+    assert fields["shared time"] == "known"

@@ -1,6 +1,7 @@
 """Attempts side by side: each in a lane of its worker in which nothing else runs meanwhile."""
 
 import pytest
+from tests.unit.viewer.updates import a_call
 
 from gandy.core.model import TaskState
 from gandy.core.views import Span
@@ -67,3 +68,46 @@ def test_what_runs_on_a_worker_that_is_gone_may_still_end() -> None:
 def test_the_last_lane_takes_what_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MAX_LANES", 2)
     assert place(Lanes(), *(a_span(task, 0.0) for task in range(4))) == [0, 1, 1, 1]
+
+
+# Calls
+
+
+def test_calls_and_attempts_share_the_lanes_of_a_worker() -> None:
+    lanes = Lanes()
+    assert place(lanes, a_span(1, 0.0, worker="w-1")) == [0]
+    assert lanes.place_call(a_call(1, 1.0), 0).lane == 1
+    assert place(lanes, a_span(2, 2.0, worker="w-1"), a_span(1, 0.0, 3.0, worker="w-1")) == [2, 0]
+    assert lanes.place_call(a_call(1, 1.0, 4.0), 0).lane == 1
+    assert lanes.place_call(a_call(2, 5.0), 0).lane == 0
+    assert [(placed.call.number, placed.call.ended) for placed in lanes.list_calls()] == [(1, 4.0), (2, None)]
+    assert [placed.span.task for placed in lanes] == [1, 2]
+
+
+def test_calls_with_the_same_number_are_told_apart_by_worker_and_shard() -> None:
+    lanes = Lanes()
+    placed = [
+        lanes.place_call(a_call(1, 1.0, worker=worker), shard).lane
+        for worker, shard in (("w-1", 1), ("v-1", 1), ("w-1", 2))
+    ]
+    assert placed == [0, 0, 1]
+    assert len(list(lanes.list_calls())) == 3
+
+
+def test_a_shard_that_starts_anew_forgets_its_own_calls_only() -> None:
+    lanes = Lanes()
+    for number, shard in ((1, 1), (2, 1), (1, 2)):
+        lanes.place_call(a_call(number, 0.0), shard)
+    lanes.place(a_span(1, 0.0), 2)
+    lanes.restart(1, [], [a_call(2, 0.0)])
+    assert sorted(placed.call.number for placed in lanes.list_calls()) == [1, 2]
+    assert lanes.place_call(a_call(3, 1.0), 1).lane == 0
+    assert len(list(lanes)) == 1
+
+
+def test_many_calls_do_not_push_attempts_out() -> None:
+    lanes = Lanes()
+    place(lanes, a_span(1, 0.0, 1.0))
+    for number in range(subject.KEPT_CALLS + 5):
+        lanes.place_call(a_call(number, 0.0, 1.0), 0)
+    assert (len(list(lanes)), len(list(lanes.list_calls()))) == (1, subject.KEPT_CALLS)

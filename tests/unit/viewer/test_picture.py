@@ -2,8 +2,9 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.viewer.updates import a_command, a_job, a_span, a_whole, a_worker, an_update
+from tests.unit.viewer.updates import a_call, a_command, a_job, a_span, a_whole, a_worker, an_update
 
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import JobState
 from gandy.core.views import Totals
 from gandy.ids import JobId
@@ -58,8 +59,10 @@ def test_what_is_gone_is_not_shown(picture: Picture) -> None:
 
 
 def test_a_shard_that_starts_anew_replaces_all_that_it_said(picture: Picture) -> None:
-    picture.apply(an_update(spans=(a_span(1), a_span(2))), 1.0)
-    picture.apply(a_whole(jobs=(a_job(2),), workers=(a_worker("v"),), spans=(a_span(2),)), 2.0)
+    picture.apply(an_update(spans=(a_span(1), a_span(2)), calls=(a_call(1), a_call(2))), 1.0)
+    whole = a_whole(jobs=(a_job(2),), workers=(a_worker("v"),), spans=(a_span(2),), calls=(a_call(2),))
+    picture.apply(whole, 2.0)
+    assert [placed.call.number for placed in picture.lanes.list_calls()] == [2]
     assert picture.take_changes().is_new
     assert ([worker.name for worker in picture.list_workers()], picture.list_commands()) == (["v"], [])
     assert [placed.span.task for placed in picture.lanes] == [2]
@@ -146,11 +149,14 @@ def test_a_job_that_is_older_has_no_rate_at_first() -> None:
 def test_a_worker_does_something_for_each_shard() -> None:
     picture = Picture()
     picture.apply(a_whole(1, workers=(a_worker(used=1, connected=False, silent_seconds=9.0),)), 0.0)
-    picture.apply(a_whole(2, workers=(a_worker(used=2, problem="memory", calls=3), a_worker("v"))), 0.0)
+    machine = MachineLoad(1.5)
+    picture.apply(
+        a_whole(2, workers=(a_worker(used=2, problem="memory", calls=3, machine=machine), a_worker("v"))), 0.0
+    )
     first, second = picture.list_workers()
     assert (first.name, first.slots, first.used, first.calls, first.running) == ("v", 4, 1, 0, 1)
     assert (second.used, second.calls, second.connected, second.problem) == (3, 3, True, "memory")
-    assert second.silent_seconds == 0.0
+    assert (second.silent_seconds, second.machine) == (0.0, machine)
 
 
 def test_a_worker_that_left_one_shard_is_still_there() -> None:

@@ -55,11 +55,19 @@ def test_tasks_that_wait_for_any_worker_are_trouble() -> None:
     ]
 
 
-def test_workers_of_different_versions_are_named_once() -> None:
+def test_different_versions_within_the_crew_are_named_once_with_those_who_have_them() -> None:
     workers = (a_worker("a", version="1.1"), a_worker("b", version="1.0"), a_worker("c"))
-    assert [text for _, _, text in find(a_whole(workers=workers))] == [
-        "Workers have different versions of gandy: 1.0, 1.1."
+    assert find(a_whole(workers=workers, version="1.1")) == [
+        ("worker", "", "The crew has different versions of gandy: 1.0 (b), 1.1 (the foreman, a).")
     ]
+    many = tuple(a_worker(f"w{number}", version="1.0") for number in range(7))
+    assert find(a_whole(1, workers=many, version="1.0"), a_whole(2, workers=many, version="1.1")) == [
+        ("worker", "", "The crew has different versions of gandy: 1.0 (a foreman, w0, w1 and 5 more), 1.1 (a foreman).")
+    ]
+
+
+def test_peers_that_do_not_say_their_version_are_no_trouble() -> None:
+    assert find(a_whole(1, workers=(a_worker("a", version="1.1"), a_worker("b")), version="1.1"), a_whole(2)) == []
 
 
 def test_not_more_is_named_than_a_person_reads() -> None:

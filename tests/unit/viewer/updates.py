@@ -1,7 +1,7 @@
 """Short ways to make updates as foremen send them."""
 
 from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.views import CommandGlance, CrewUpdate, JobGlance, Span, Totals, WorkerGlance
+from gandy.core.views import CallSpan, CommandGlance, CrewUpdate, JobGlance, Span, Totals, WorkerGlance
 from gandy.ids import JobId, TaskNumber
 
 
@@ -29,6 +29,12 @@ def a_worker(name: str = "w", **changes: object) -> WorkerGlance:
 
 def a_command(name: str = "ping", ended: int = 0, buckets: tuple[int, ...] = (), workers: int = 1) -> CommandGlance:
     return CommandGlance(name, workers, 2, ended, 0, buckets)
+
+
+def a_call(
+    number: int = 1, began: float = 1.0, ended: float | None = None, worker: str = "w-1", has_failed: bool = False
+) -> CallSpan:
+    return CallSpan(worker, number, "ping", began, ended, has_failed)
 
 
 def a_span(task: int = 1, began: float = 1.0, ended: float | None = None, worker: str = "w-1") -> Span:

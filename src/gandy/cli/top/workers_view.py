@@ -1,25 +1,28 @@
-"""Workers, each with its slots as lanes, in which the attempts of the last minute are drawn. Pure."""
+"""Workers, each with its slots as lanes, in which the attempts and calls of the last minute are drawn. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from gandy.cli.top.lines import Line, Styled, choose, draw_fill, find_window, make_line
 from gandy.cli.top.look import Item, TopLook
 from gandy.cli.top.scene import Scene
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import TaskState
-from gandy.core.views import Span, WorkerGlance
+from gandy.core.views import CallSpan, Span, WorkerGlance
 from gandy.moments import Wall
 from gandy.terminal.people import format_count, format_seconds
-from gandy.viewer.lanes import PlacedSpan
+from gandy.terminal.rows import format_load, format_memory
+from gandy.viewer.lanes import Lanes as PlacedLanes
 
 SECONDS: Final = 60.0  # that lanes show
 DRAWN_LANES: Final = 64  # of a worker; more than fit a screen
 _TASK_COLUMNS: Final = 22  # of what runs in a lane
 _HEAD_COLUMNS: Final = 5
 
-Lanes = Mapping[int, Sequence[Span]]  # what was in each lane of a worker, in the order in which it ended
+AnySpan = Span | CallSpan
+Lanes = Mapping[int, Sequence[AnySpan]]  # what was in each lane of a worker, in the order in which it ended
 
 
 def draw_workers(scene: Scene, look: TopLook, items: Sequence[Item], width: int, room: int) -> list[Line]:
@@ -68,42 +71,56 @@ def _describe(worker: WorkerGlance) -> Line:
         Styled(draw_fill(worker.used, worker.slots, 8), "running"),
         f" {format_count(worker.used)} of {format_count(worker.slots)} slots",
         f", {format_count(worker.running)} running, {format_count(worker.waiting)} waiting{calls}{silent}{short}",
+        _describe_machine(worker.machine),
         Styled(f"{version}{tags}", "dim"),
     )
 
 
-def _collect(scene: Scene) -> Mapping[str, dict[int, list[Span]]]:
+def _describe_machine(machine: MachineLoad | None) -> str:
+    if machine is None:
+        return ""
+    load = format_load(machine.load, machine.cores)
+    memory = format_memory(machine.memory_bytes, machine.memory_total_bytes)
+    return f", load {load}{f', {memory}' if memory else ''}"
+
+
+def _collect(scene: Scene) -> Mapping[str, dict[int, list[AnySpan]]]:
     since = scene.foreman_now - SECONDS
-    found: defaultdict[str, dict[int, list[Span]]] = defaultdict(dict)
-    for span, lane in map(_unpack, scene.picture.lanes):
+    found: defaultdict[str, dict[int, list[AnySpan]]] = defaultdict(dict)
+    for span, lane in _unpack(scene.picture.lanes):
         if span.ended is None or span.ended >= since:
             found[span.worker].setdefault(lane, []).append(span)
     return found
 
 
-def _unpack(placed: PlacedSpan) -> tuple[Span, int]:
-    return placed.span, placed.lane
+def _unpack(lanes: PlacedLanes) -> Iterator[tuple[AnySpan, int]]:
+    yield from ((placed.span, placed.lane) for placed in lanes)
+    yield from ((placed.call, placed.lane) for placed in lanes.list_calls())
 
 
 def _list_lanes(worker: WorkerGlance, lanes: Lanes, now: Wall, columns: int) -> list[Line]:
     slots = min(DRAWN_LANES, worker.slots)
-    folded: list[list[Span]] = [[] for _ in range(slots)]
+    folded: list[list[AnySpan]] = [[] for _ in range(slots)]
     for lane, spans in lanes.items() if slots else ():
         folded[lane % slots] += spans  # ends are known a little late, so there may be more lanes than slots
     return [_make_lane(number, spans, now, columns) for number, spans in enumerate(folded)]
 
 
-def _make_lane(number: int, spans: Sequence[Span], now: Wall, columns: int) -> Line:
+def _make_lane(number: int, spans: Sequence[AnySpan], now: Wall, columns: int) -> Line:
     cells = draw_lane(spans, now, columns)
     running = next((span for span in spans if span.ended is None), None)
-    text = "" if running is None else f"  {running.job}/{running.task} {format_seconds(now - running.began)}"
+    text = "" if running is None else f"  {_name_span(running)} {format_seconds(now - running.began)}"
     pieces = [
         Styled("".join(cell.text for cell in group), style) for style, group in groupby(cells, lambda cell: cell.style)
     ]
     return make_line(f"{number + 1:>{_HEAD_COLUMNS - 1}} ", *pieces, text)
 
 
-def draw_lane(spans: Iterable[Span], now: Wall, columns: int) -> list[Styled]:
+def _name_span(span: AnySpan) -> str:
+    return span.command if isinstance(span, CallSpan) else f"{span.job}/{span.task}"
+
+
+def draw_lane(spans: Iterable[AnySpan], now: Wall, columns: int) -> list[Styled]:
     """What was in a lane in the last minute. Neighbours differ, and an attempt takes one cell at least."""
     cells = [Styled(" ")] * columns
     for span in sorted(spans, key=lambda span: span.began):
@@ -118,7 +135,7 @@ def draw_lane(spans: Iterable[Span], now: Wall, columns: int) -> list[Styled]:
     return cells
 
 
-def _mark(span: Span, before: str) -> Styled:
+def _mark(span: AnySpan, before: str) -> Styled:
     match span.state:
         case TaskState.RUNNING:
             return Styled("▒", "running")
@@ -133,4 +150,4 @@ def _mark(span: Span, before: str) -> Styled:
 def _make_axis(columns: int) -> Line:
     left, right = f"{SECONDS:.0f} s ago", "now"
     space = " " * max(1, columns - len(left) - len(right))
-    return make_line(Styled(f"{' ' * _HEAD_COLUMNS}{left}{space}{right}  job/task and time", "dim"))
+    return make_line(Styled(f"{' ' * _HEAD_COLUMNS}{left}{space}{right}  task or call, time", "dim"))

@@ -39,7 +39,7 @@ StatusAnswer: Final = defstruct("StatusAnswer", [(each.name, each.type) for each
 
 
 class StopWorkerBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Without `immediate`, its tasks end first."""
+    """It gets no more tasks, and stops when those that it has have ended; with `immediate`, they are killed."""
 
     immediate: bool = False
 

@@ -59,6 +59,8 @@ class NewJobBody(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Positive | None = None
     held: bool = False
     after: JobNumbers = ()
+    after_any: JobNumbers = ()
+    after_each: JobNumbers = ()
 
 
 class WholeJobBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +99,8 @@ class JobAnswer(Struct, frozen=True):
     tags: tuple[str, ...]
     limit: int | None
     after: tuple[int, ...]
+    after_any: tuple[int, ...]
+    after_each: tuple[int, ...]
     at: float | None
     problem: str | None
 
@@ -153,6 +157,7 @@ async def submit_job(crew: ShownCrew, call: ApiCall) -> JobSubmitted:
     values = asdict(job)
     del values["command"]
     submit = make_submit(job.command, JobOptions(at=None, **values))
+    await crew.client.connection.check_offers(submit.spec)
     answer = await crew.client.connection.ask(replace(submit, key=draw_key()), Submitted)
     return JobSubmitted(answer.job)
 

@@ -34,7 +34,13 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     get("/api/status", crew.show_status, "The foreman that answers", crew.StatusAnswer),
     get("/api/foremen", crew.list_foremen, "The foremen of the crew", crew.ForemenAnswer),
     get("/api/workers", crew.list_workers, "All workers", crew.WorkersAnswer),
-    post("/api/workers/{id}/stop", crew.stop_worker, "Stop a worker", crew.WorkerStopped, body=crew.StopWorkerBody),
+    post(
+        "/api/workers/{id}/stop",
+        crew.stop_worker,
+        "Stop a worker, by id or name",
+        crew.WorkerStopped,
+        body=crew.StopWorkerBody,
+    ),
     # Jobs
     get("/api/jobs", jobs.list_jobs, "Jobs, the newest first", jobs.JobsAnswer, query=jobs.JobsQuery),
     post(

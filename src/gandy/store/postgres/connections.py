@@ -39,6 +39,8 @@ DEFAULTS: Final = {
     "target_session_attrs": "read-write",
 }
 
+SLICE: Final = 1_000  # rows that are converted at once: a few milliseconds
+
 STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # of the server; it warns if the wait is cancelled, in the user's language
 
 BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -185,10 +187,15 @@ async def _transact(db: StoreConnection, begin: str, do: Callable[[StoreConnecti
 
 
 async def fetch(db: StoreConnection, statement: str, values: Values | None = None) -> list[tuple[Any, ...]]:
-    """All rows of a statement."""
+    """All rows of a statement. Many are converted in slices, so that they do not hold up the foreman."""
     async with db.cursor(binary=True) as cursor:
         await cursor.execute(statement, values)
-        return await cursor.fetchall()
+        rows = more = await cursor.fetchmany(SLICE)
+        while len(more) == SLICE:
+            await asyncio.sleep(0)
+            more = await cursor.fetchmany(SLICE)
+            rows += more
+        return rows
 
 
 async def fetch_one(db: StoreConnection, statement: str, values: Values | None = None) -> tuple[Any, ...] | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Input, JobState, TaskState
-from gandy.core.rows import JobRow, TaskRow, cut_states, expand_states, find_runs, take_page, weigh_task
+from gandy.core.rows import JobRow, TaskRow, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import LAST_INTEGER, MAX_PAGE, MAX_PAGE_BYTES
 from gandy.store.postgres.arrays import pack_int4s, pack_int8s
@@ -17,6 +17,7 @@ from gandy.store.postgres.heads import Head, to_head, to_job
 from gandy.store.postgres.load import Loaded, Loader
 from gandy.store.postgres.ranges import TaskRange, make_range, pick
 from gandy.store.postgres.sql import Statements
+from gandy.store.postgres.task_states import TaskFinder
 from gandy.store.sqlite_lines import unpack_lines
 
 FIRST_WINDOW: Final = 1_000  # tasks to look at for a list by states; each further window is a few times as large
@@ -30,6 +31,7 @@ class Reader:
         self._connections = connections
         self._sql = sql
         self._loader = Loader(sql)
+        self._finder = TaskFinder(sql)
 
     # Jobs
 
@@ -114,19 +116,16 @@ class Reader:
     async def find_tasks(self, job: JobId, tasks: Sequence[TaskNumber]) -> list[TaskRow]:
         async def work(db: StoreConnection) -> list[TaskRow]:
             head = await self._find_head(db, job)
-            if head is None:
-                return []
-            found: list[TaskRow] = []
-            for first, last in find_runs(tasks):
-                window = await self._read_range(db, head, first - 1, last, False)
-                found += pick(window, head.fresh, frozenset(TaskState), first - 1, last - first + 1)
-            return found
+            return [] if head is None else await self._finder.find_tasks(db, head, tasks)
 
-        return take_page(await self._connections.snapshot(work), len(tasks), weigh_task)
+        return await self._connections.snapshot(work)
 
     async def read_states(self, job: JobId, first: TaskNumber, most: int) -> tuple[int, bytes] | None:
-        found = await self.load_job(job)
-        return None if found is None else cut_states(expand_states(found.recovered), first, most)
+        async def work(db: StoreConnection) -> tuple[int, bytes] | None:
+            head = await self._find_head(db, job)
+            return None if head is None else await self._finder.read_states(db, head, first, most)
+
+        return await self._connections.snapshot(work)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         async def work(db: StoreConnection) -> list[TaskRow]:

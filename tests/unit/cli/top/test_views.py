@@ -13,9 +13,10 @@ from gandy.cli.top.numbers import format_part, format_rate, format_us
 from gandy.cli.top.scene import JobSeen, Scene
 from gandy.cli.top.task_map import draw_map
 from gandy.cli.top.workers_view import SECONDS, draw_lane
+from gandy.core.extensions import MachineLoad
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.requests import ForemanRow, ForemanStatus
-from gandy.core.views import CommandGlance, CrewUpdate, Span, Totals
+from gandy.core.views import CallSpan, CommandGlance, CrewUpdate, Span, Totals
 from gandy.ids import JobId, TaskNumber
 from gandy.viewer.histograms import count_values
 from gandy.viewer.summary import JobSample, make_summary
@@ -250,12 +251,16 @@ def test_map_of_no_tasks_is_empty() -> None:
 
 def test_worker_has_a_lane_for_each_slot() -> None:
     spans = (a_span(1, -30.0, -15.0), a_span(2, -12.0, None, TaskState.RUNNING))
-    lines = show(a_scene(workers=(a_worker(tags=("gpu",)),), spans=spans), TopLook(TopView.WORKERS))
+    calls = (CallSpan("hut-1", 5, "render", NOW - 9.0), CallSpan("hut-1", 4, "render", NOW - 50.0, NOW - 40.0, True))
+    scene = a_scene(workers=(a_worker(tags=("gpu",)),), spans=spans, calls=calls)
+    lines = show(scene, TopLook(TopView.WORKERS))
     assert lines[1].startswith("hut          ready    ████     2 of 4 slots, 2 running, 1 waiting  1.0  gpu")
     assert [line[:4] for line in lines[2:6]] == ["   1", "   2", "   3", "   4"]
     assert lines[2].endswith("▒  7/2 12 s")
     assert "▓" in lines[2]
-    assert lines[6].endswith("job/task and time")
+    assert "✗" in lines[2]
+    assert lines[3].endswith("▒  render 9.0 s")
+    assert lines[6].endswith("task or call, time")
 
 
 @pytest.mark.parametrize(
@@ -266,6 +271,8 @@ def test_worker_has_a_lane_for_each_slot() -> None:
         ({"problem": "disk"}, "short"),
         ({"silent_seconds": 7.0}, "silent for 7.0 s"),
         ({"calls": 3}, "3 calls"),
+        ({"machine": MachineLoad(1.5, 8, 2_000, 9_000)}, "load 1.5 on 8 cores, 2.0 kB of 9.0 kB"),
+        ({"machine": MachineLoad(1.5)}, "waiting, load 1.5"),
     ],
 )
 def test_worker_says_how_it_is(changes: dict[str, Any], state: str) -> None:

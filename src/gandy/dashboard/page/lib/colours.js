@@ -46,6 +46,13 @@ export function findHue(job) {
   return Math.round(FIRST_HUE + ((job * GOLDEN) % 1) * (355 - FIRST_HUE));
 }
 
+/** A colour for each command: a job has another one only by chance. */
+export function colourCommand(name) {
+  let sum = 0;
+  for (const letter of name) sum = (31 * sum + letter.codePointAt(0)) % 65_521;
+  return colourJob(sum);
+}
+
 export function colourJob(job) {
   return `oklch(${isDark() ? "0.64 0.1" : "0.7 0.11"} ${findHue(job)})`;
 }

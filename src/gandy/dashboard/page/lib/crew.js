@@ -2,9 +2,10 @@
 
 const SPAN_SECONDS = 180; // attempts that ended earlier are dropped
 const MAX_SPANS = 12_000;
+const MAX_CALLS = 6_000;
 const MAX_POINTS = 900; // a quarter of an hour
 const MAX_CALL_POINTS = 240; // of one worker
-const LISTS = new Set(["jobs", "workers", "commands", "spans", "points"]);
+const LISTS = new Set(["jobs", "workers", "commands", "spans", "calls", "points"]);
 const ENDED = new Set(["finished", "failed", "cancelled"]);
 
 export class Crew {
@@ -15,6 +16,8 @@ export class Crew {
     this.commands = new Map();
     this.running = new Map(); // spans by attempt
     this.ended = []; // spans, in the order in which they ended
+    this.runningCalls = new Map(); // calls by worker, number and lane
+    this.endedCalls = []; // in the order in which they ended
     this.points = [];
     this.commandPoints = new Map(); // by command: [at, rate, p50, p99]
     this.workerCalls = new Map(); // by worker: [at, calls in progress]
@@ -28,6 +31,8 @@ export class Crew {
     this.commands = index(whole.commands, "name");
     this.running = new Map();
     this.ended = [];
+    this.runningCalls = new Map();
+    this.endedCalls = [];
     this.points = whole.points;
     this.isKnown = true;
     this.apply(whole);
@@ -47,19 +52,13 @@ export class Crew {
 
   apply(part) {
     this.now = Object.fromEntries(Object.entries(part).filter(([name]) => !LISTS.has(name)));
-    for (const span of part.spans) this.place(span);
+    for (const span of part.spans)
+      place(span, `${span.job}/${span.task}/${span.attempt}`, this.running, this.ended);
+    for (const call of part.calls)
+      place(call, `${call.worker}/${call.number}/${call.lane}`, this.runningCalls, this.endedCalls);
     if (part.points.length) this.note(part.at);
-    this.dropOld(part.at);
-  }
-
-  place(span) {
-    const key = `${span.job}/${span.task}/${span.attempt}`;
-    if (span.ended === null) {
-      this.running.set(key, span);
-    } else {
-      this.running.delete(key);
-      this.ended.push(span);
-    }
+    this.ended = dropOld(this.ended, part.at, MAX_SPANS);
+    this.endedCalls = dropOld(this.endedCalls, part.at, MAX_CALLS);
   }
 
   /** Once a second: how commands and calls of workers stand. */
@@ -73,12 +72,6 @@ export class Crew {
     }
   }
 
-  dropOld(at) {
-    let old = Math.max(0, this.ended.length - MAX_SPANS);
-    while (old < this.ended.length && this.ended[old].ended < at - SPAN_SECONDS) old += 1;
-    if (old > this.ended.length / 4) this.ended = this.ended.slice(old);
-  }
-
   /** Jobs for a table: those that go on first, then the newest. */
   listJobs() {
     return [...this.jobs.values()].sort((one, other) => isOver(one) - isOver(other) || other.job - one.job);
@@ -88,10 +81,10 @@ export class Crew {
     return [...this.workers.values()].sort((one, other) => compareWords(one.name, other.name));
   }
 
-  /** Spans by worker, each in the order of time. */
+  /** Attempts and calls by worker; of each kind, those that have ended come first, in the order in which they did. */
   listSpans() {
     const found = new Map();
-    for (const spans of [this.ended, this.running.values()]) {
+    for (const spans of [this.ended, this.endedCalls, this.running.values(), this.runningCalls.values()]) {
       for (const span of spans) {
         if (!found.has(span.worker)) found.set(span.worker, []);
         found.get(span.worker).push(span);
@@ -99,6 +92,21 @@ export class Crew {
     }
     return found;
   }
+}
+
+function place(span, key, running, ended) {
+  if (span.ended === null) {
+    running.set(key, span);
+  } else {
+    running.delete(key);
+    ended.push(span);
+  }
+}
+
+function dropOld(ended, at, most) {
+  let old = Math.max(0, ended.length - most);
+  while (old < ended.length && ended[old].ended < at - SPAN_SECONDS) old += 1;
+  return old > ended.length / 4 ? ended.slice(old) : ended;
 }
 
 export function isOver(job) {

@@ -33,6 +33,10 @@ export function linkTask(job, task) {
   return formatRoute({ view: "task", job, task });
 }
 
+export function linkCommand(name) {
+  return formatRoute({ view: "calls", query: { filter: name } });
+}
+
 /** Which tab of the header a view belongs to. */
 export function findTab(view) {
   return view === "job" || view === "task" ? "jobs" : view;

@@ -1,7 +1,7 @@
-// What a client's key may change: jobs and tasks. An observer's page has none of these buttons.
+// What a client's key may change: jobs, tasks and workers. An observer's page has none of these buttons.
 
 import { isOver } from "../lib/crew.js";
-import { h, setHidden, setText } from "../lib/dom.js";
+import { h, setAttribute, setHidden, setText } from "../lib/dom.js";
 import { count } from "../lib/format.js";
 import { change } from "./ask.js";
 
@@ -112,5 +112,46 @@ export class TaskActions {
       `Task ${this.task} ${done}.`,
     );
     if (row) this.onChanged(row);
+  }
+}
+
+/** Buttons for one worker: the verbs of `gandy worker`, of one that has this id. */
+export class WorkerActions {
+  constructor(app) {
+    this.node = null;
+    if (!app.canChange) return;
+    this.drain = h("button", { type: "button", hidden: true, click: () => this.askDrain() }, "Drain");
+    this.stop = h("button", { type: "button", class: "bad", hidden: true, click: () => this.askStop() }, "Stop now");
+    this.node = h("menu", { class: "actions small", "aria-label": "Change the worker" }, this.drain, this.stop);
+  }
+
+  update(worker) {
+    if (this.node === null) return;
+    this.worker = worker;
+    setAttribute(this.drain, "aria-label", `Drain worker ${worker.name}`);
+    setAttribute(this.stop, "aria-label", `Stop worker ${worker.name} now`);
+    setHidden(this.drain, worker.state === "draining" || worker.state === "absent");
+    setHidden(this.stop, worker.state === "absent");
+  }
+
+  askDrain() {
+    const { running, calls } = this.worker;
+    const parts = [running && count(running, "running task"), calls && count(calls, "call")].filter(Boolean);
+    const text = parts.length ? `It gets no more tasks. ${parts.join(" and ")} end first, then it stops.` : "It stops.";
+    return this.change(false, "Drain", text, "stops when its tasks have ended");
+  }
+
+  askStop() {
+    const { running, calls } = this.worker;
+    const killed = `${count(running, "running task")} will be killed, and run again on other workers.`;
+    const lost = calls ? ` ${count(calls, "call")} will fail.` : "";
+    return this.change(true, "Stop", running || calls ? `${killed}${lost}` : "It has nothing to do.", "stops now");
+  }
+
+  change(immediate, words, text, done) {
+    const { id, name } = this.worker;
+    const verb = `${words} worker ${name}`;
+    const question = { title: `${verb}?`, text, verb, isBad: immediate };
+    return change(question, `workers/${encodeURIComponent(id)}/stop`, { immediate }, `Worker ${name} ${done}.`);
   }
 }

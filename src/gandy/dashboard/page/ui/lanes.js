@@ -1,6 +1,6 @@
-// Draws attempts as bars in lanes over time: a lane is a slot of a worker.
+// Draws attempts and calls as bars in lanes over time: a lane is a slot of a worker. Bars of calls are thinner.
 
-import { colourJob, fade, onTheme, readColour } from "../lib/colours.js";
+import { colourCommand, colourJob, fade, onTheme, readColour } from "../lib/colours.js";
 import { h } from "../lib/dom.js";
 import { formatClock } from "../lib/format.js";
 import { listMarks } from "./chart.js";
@@ -82,12 +82,13 @@ export class Lanes {
       if (end < 0 || begin > width) continue;
       const size = Math.max(1, end - begin - (end - begin > 3 ? 0.75 : 0));
       context.fillStyle = span.state === "failed" ? readColour("failed") : this.colourSpan(span);
-      context.fillRect(begin, Math.min(span.lane, this.lanes - 1) * height, size, height - gap);
+      const inset = span.command !== undefined && height > 4 ? Math.round(height / 5) : 0;
+      context.fillRect(begin, Math.min(span.lane, this.lanes - 1) * height + inset, size, height - gap - 2 * inset);
     }
     if (this.hasCalls) this.paintCalls(context, scale, height * Math.max(1, this.lanes) + 2, width);
   }
 
-  /** Calls are too short for bars: the strip shows how many were in progress. */
+  /** Most calls are too short for bars: the strip shows how many were in progress. */
   paintCalls(context, scale, top, width) {
     context.fillStyle = readColour("sunk");
     context.fillRect(0, top, width, CALLS);
@@ -101,7 +102,7 @@ export class Lanes {
 }
 
 function colourByJob(span) {
-  return colourJob(span.job);
+  return span.command === undefined ? colourJob(span.job) : colourCommand(span.command);
 }
 
 /** The times under lanes. */

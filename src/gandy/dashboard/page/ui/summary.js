@@ -152,6 +152,7 @@ export function describeSpan(span) {
   const times = span.ended
     ? `${formatSeconds(span.ended - span.began)} from ${formatClock(span.began)}`
     : `since ${formatClock(span.began)}`;
+  if (span.command !== undefined) return `Call of ${span.command}: ${span.state}, ${times}`;
   const job = span.job ? `Job ${span.job}, task` : "Task";
   return `${job} ${formatCount(span.task)}, attempt ${span.attempt}: ${span.state}, ${times}`;
 }

@@ -2,19 +2,21 @@
 
 import { h, setAttribute, setHidden, setText } from "../lib/dom.js";
 import { count, formatBytes, formatSeconds } from "../lib/format.js";
+import { WorkerActions } from "./actions.js";
 import { Lanes } from "./lanes.js";
 import { State } from "./pieces.js";
 
 const MARKS = { ready: "finished", draining: "assigned", short: "paused", absent: "failed" };
 
 export class WorkerRow {
-  constructor(worker, { onPoint, onOpen }) {
+  constructor(app, worker, { onPoint, onOpen }) {
     this.name = h("b");
     this.state = new State();
     this.used = h("span", { class: "soft" });
-    this.health = h("span", { class: "soft" });
+    this.health = h("span", { class: "soft load" });
     this.about = h("span", { class: "soft" });
     this.problem = h("span", { class: "problem", hidden: true });
+    this.actions = new WorkerActions(app);
     this.lanes = new Lanes({ onPoint, onOpen, label: `Slots of ${worker.name}` });
     this.node = h(
       "li",
@@ -25,7 +27,7 @@ export class WorkerRow {
         h("p", {}, this.name, this.state.node),
         h("p", {}, this.used),
         h("p", {}, this.health),
-        h("p", {}, this.about),
+        h("p", {}, this.about, this.actions.node),
         this.problem,
       ),
       this.lanes.node,
@@ -42,10 +44,10 @@ export class WorkerRow {
     );
     setText(this.used, describeUse(worker));
     setText(this.health, describeHealth(worker));
-    setText(
-      this.about,
-      [worker.version, ...worker.tags, worker.knows_time && "shared time"].filter(Boolean).join(" · "),
-    );
+    const about = [worker.version, ...worker.tags, worker.knows_time && "shared time"].filter(Boolean).join(" · ");
+    setText(this.about, about);
+    setAttribute(this.about, "title", about);
+    this.actions.update(worker);
     setHidden(this.problem, !worker.problem);
     setText(this.problem, worker.problem);
     const maxCalls = calls.length ? Math.max(worker.slots, 1) : 0;
@@ -64,10 +66,11 @@ function describeUse({ used, slots, waiting, calls }) {
   return words.join(", ");
 }
 
-/** Load and memory, if the worker says them. */
-function describeHealth({ load, memory_bytes: used, memory_total_bytes: all }) {
+/** Load and memory of its machine, if the worker says them. */
+export function describeHealth({ load, cores, memory_bytes: used, memory_total_bytes: all }) {
   const words = [];
-  if (load !== null && load !== undefined) words.push(`load ${load.toFixed(1)}`);
-  if (used) words.push(`${formatBytes(used)}${all ? ` of ${formatBytes(all)}` : ""}`);
+  if (load !== null && load !== undefined)
+    words.push(`load ${load.toFixed(1)}${cores ? ` / ${count(cores, "core")}` : ""}`);
+  if (used) words.push(`${formatBytes(used)}${all ? ` / ${formatBytes(all)}` : ""}`);
   return words.join(", ");
 }

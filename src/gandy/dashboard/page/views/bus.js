@@ -21,8 +21,9 @@ export class BusView {
       error: new Stat("Clock error"),
       bound: new Stat("Bound"),
     };
+    this.stats.leader.node.classList.add("words");
     this.chart = new Chart({
-      title: "Clock error and its bound",
+      title: "Clock error",
       series: [
         { column: 2, colour: "paused" },
         { column: 1, colour: "running", fill: 0.14 },
@@ -103,14 +104,14 @@ export class BusView {
         h(
           "tr",
           {},
-          cell("name", process.process),
+          cell("name whole", process.process),
           cell("kind", makeState(process.state === "ok" ? "finished" : "assigned", process.state.replace("_", " "))),
-          cell("name", (process.services ?? []).join(", ")),
+          cell("name whole", (process.services ?? []).join(", ")),
         ),
       ),
     );
     this.services.replaceChildren(
-      ...services.map(({ service, process }) => h("tr", {}, cell("name", service), cell("name", process ?? ""))),
+      ...services.map(({ service, process }) => h("tr", {}, cell("name whole", service), cell("name whole", process ?? ""))),
     );
   }
 

@@ -3,18 +3,19 @@
 import { getJson, poll } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { count, formatCount, formatSeconds } from "../lib/format.js";
+import { compareWords } from "../lib/crew.js";
 import { cell, facts, makeState, panel, table } from "../ui/pieces.js";
 
 const PERIOD = 3; // seconds
 const COLUMNS = [
   ["Foreman", "name"],
   ["State", "kind"],
-  ["Shards", "name"],
+  ["Shards", "kind"],
   ["Jobs", "n"],
   ["Lease", "n"],
-  ["Last seen", "n"],
-  ["Version", "kind"],
-  ["Address", "name"],
+  ["Last seen", "n opt"],
+  ["Version", "kind opt"],
+  ["Address", "name opt"],
 ];
 
 export class ForemenView {
@@ -35,7 +36,8 @@ export class ForemenView {
     const { signal } = this.abort;
     poll(signal, PERIOD, async () => {
       const [{ foremen }, status] = await Promise.all([getJson("foremen", signal), getJson("status", signal)]);
-      this.body.replaceChildren(...foremen.map(makeRow));
+      const sorted = foremen.sort((one, other) => compareWords(one.name, other.name) || compareWords(one.id, other.id));
+      this.body.replaceChildren(...sorted.map(makeRow));
       this.status.replaceChildren(listStatus(status));
     });
   }
@@ -49,23 +51,25 @@ export class ForemenView {
 
 function makeRow(foreman) {
   const isLate = foreman.lease_seconds <= 0 && foreman.shards.length > 0;
-  const state = foreman.is_leaving
-    ? ["assigned", "leaving"]
-    : isLate
-      ? ["failed", "late"]
-      : ["finished", foreman.is_here ? "asked" : "there"];
+  const state = foreman.is_gone
+    ? ["failed", "gone"]
+    : foreman.is_leaving
+      ? ["assigned", "leaving"]
+      : isLate
+        ? ["failed", "late"]
+        : ["finished", foreman.is_here ? "asked" : "there"];
   const lease = foreman.shards.length ? (isLate ? "expired" : formatSeconds(foreman.lease_seconds)) : "";
   return h(
     "tr",
     {},
-    cell("name", h("span", { title: foreman.id }, foreman.name)),
+    cell("name whole", h("span", { title: foreman.id }, foreman.name, " ", h("span", { class: "soft" }, foreman.id.split("-").at(-1)))),
     cell("kind", makeState(...state)),
-    cell("name", foreman.shards.join(", ")),
+    cell("kind", foreman.shards.join(", ")),
     cell("n", formatCount(foreman.jobs)),
     cell("n", lease),
-    cell("n", `${formatSeconds(foreman.silent_seconds)} ago`),
-    cell("kind", foreman.version),
-    cell("name", foreman.places.join(" or ")),
+    cell("n opt", foreman.silent_seconds < 1 ? "now" : `${formatSeconds(foreman.silent_seconds)} ago`),
+    cell("kind opt", foreman.version),
+    cell("name opt whole", foreman.places.join(" or ")),
   );
 }
 
@@ -74,6 +78,7 @@ function listStatus(status) {
     ["Store", h("code", {}, status.store)],
     ["Trouble", status.trouble || "none"],
     ["Version", `${status.version}, process ${status.pid}`],
+    ["Versions differ", status.versions.length > 1 ? status.versions.join(", ") : ""],
     ["Up for", formatSeconds(status.uptime_seconds)],
     [
       "Listens at",

@@ -192,6 +192,16 @@ export class JobView {
   }
 }
 
+/** Links to other jobs; empty, if there are none. */
+function listJobs(jobs) {
+  if (!jobs?.length) return "";
+  return h(
+    "span",
+    {},
+    jobs.flatMap((job) => [h("a", { href: linkJob(job) }, `job ${job}`), " "]),
+  );
+}
+
 function listSettings(row) {
   return facts([
     ["Command", h("code", {}, formatCommand(row.command))],
@@ -206,16 +216,9 @@ function listSettings(row) {
     ["Slots", row.slots > 1 ? `${row.slots} for each task` : ""],
     ["Limit", row.limit ? `${count(row.limit, "task")} at the same time` : ""],
     ["Tags", (row.tags ?? []).join(", ")],
-    [
-      "After",
-      row.after?.length
-        ? h(
-            "span",
-            {},
-            row.after.flatMap((job) => [h("a", { href: linkJob(job) }, `job ${job}`), " "]),
-          )
-        : "",
-    ],
+    ["After", listJobs(row.after)],
+    ["After any end of", listJobs(row.after_any)],
+    ["Task by task after", listJobs(row.after_each)],
     ["Problem", row.problem ?? ""],
   ]);
 }

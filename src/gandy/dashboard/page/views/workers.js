@@ -3,7 +3,7 @@
 import { compareWords } from "../lib/crew.js";
 import { h, Rows, setHidden, setText } from "../lib/dom.js";
 import { count, formatCount } from "../lib/format.js";
-import { linkTask } from "../lib/router.js";
+import { linkCommand, linkTask } from "../lib/router.js";
 import { matches } from "../lib/text.js";
 import { WorkerRow } from "../ui/workerrow.js";
 import { draw } from "../ui/frames.js";
@@ -13,7 +13,7 @@ import { describeSpan } from "../ui/summary.js";
 
 const SECONDS = 120; // that lanes show
 const PAGE = 40;
-const HINT = "A colour for each job; red failed; calls are below.";
+const HINT = "A colour for each job and command; calls are thinner, and short ones below; red failed.";
 const FRAME = 66; // milliseconds between two pictures: they move a pixel or less
 
 const ORDERS = {
@@ -107,10 +107,10 @@ export class WorkersView {
   }
 
   makeRow(worker) {
-    return new WorkerRow(worker, {
+    return new WorkerRow(this.app, worker, {
       onPoint: (span) => setText(this.readout, span ? describeSpan(span) : HINT),
       onOpen: (span) => {
-        location.hash = linkTask(span.job, span.task);
+        location.hash = span.command === undefined ? linkTask(span.job, span.task) : linkCommand(span.command);
       },
     });
   }
