@@ -95,7 +95,7 @@ def test_tasks_and_other_programs_find_the_crew() -> None:
 def test_a_task_may_have_a_crew() -> None:
     def use_another() -> int:
         with Crew(slots=1) as inner:
-            return int(inner.run(pow, 2, 3).result()) + inner.status().slots
+            return inner.run(abs, -8).result() + inner.status().slots
 
     with Crew(slots=1) as crew:
         assert crew.run(use_another).result() == 9

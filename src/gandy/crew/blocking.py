@@ -64,9 +64,6 @@ class Crew(OwnCrew, Client):
             self._process.end()
             super().close()
 
-    def __enter__(self) -> Self:
-        return self.start()
-
     async def __aenter__(self) -> AsyncCrew:
         """Start a crew with the same options, for asyncio."""
         given = self._process.options
