@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from gandy.bus import AsyncEnsemble, Ensemble
     from gandy.client import AsyncClient, AsyncJob, Client, Job, JobState, TaskState, task
     from gandy.client.executor import Executor
+    from gandy.client.gathering import as_completed, gather, wait
     from gandy.crew import AsyncCrew, Crew
     from gandy.worker.program import Worker
 
@@ -24,7 +25,10 @@ __all__ = [
     "JobState",
     "TaskState",
     "Worker",
+    "as_completed",
+    "gather",
     "task",
+    "wait",
 ]
 
 
@@ -36,6 +40,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("gandy.crew"), name)
     if name == "Executor":
         return import_module("gandy.client.executor").Executor
+    if name in ("as_completed", "gather", "wait"):
+        return getattr(import_module("gandy.client.gathering"), name)
     if name == "Worker":
         return import_module("gandy.worker.program").Worker
     if name in __all__:
