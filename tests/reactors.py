@@ -1,7 +1,7 @@
 """A reactor for tests that check one step and all its consequences."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, Final
 
@@ -11,10 +11,12 @@ from gandy.core.reactor import Reactor
 # These follow from a decision, and need no further one.
 QUIET = ("restore", "dispatch", "on_given")
 
+Event = tuple[str, Callable[..., Any]]  # the name of a method, and what finds the time among its arguments
 
-def _list_events(kind: type) -> list[tuple[str, Callable[..., Any]]]:
+
+def _list_events(kind: type) -> list[Event]:
     """The methods that take events, each with what finds the time among its arguments."""
-    found: list[tuple[str, Callable[..., Any]]] = []
+    found: list[Event] = []
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         names = list(inspect.signature(method).parameters)[1:]
         if "now" in names and not name.startswith(("_", *QUIET)):
@@ -26,7 +28,9 @@ def _find_now(place: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any
     return options["now"] if "now" in options else args[place]
 
 
-EVENTS: Final = {kind: _list_events(kind) for kind in (Reactor, JobControl)}
+EVENTS: Final[Mapping[type, list[tuple[str, Callable[..., Any]]]]] = {
+    kind: _list_events(kind) for kind in (Reactor, JobControl)
+}
 
 
 class PromptReactor(Reactor):
