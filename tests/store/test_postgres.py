@@ -37,8 +37,10 @@ from gandy.core.records import JobAdded, LinesAdded, LinesDropped, Record, Resul
 from gandy.errors import OutcomeUnknown, ShardLost, StoreError, StoreFull
 from gandy.ids import JobId, TaskNumber
 from gandy.store import make_crew_store, make_store
+from gandy.store.postgres.connections import WAKING_PERIOD, DatabaseConnections
 from gandy.store.postgres.shard import COLUMNS
 from gandy.store.postgres.sql import Statements
+from gandy.store.postgres.url import parse_url
 
 FINISHED, FAILED = TaskState.FINISHED, TaskState.FAILED
 COMMIT = b"commit_number"  # in the text of each commit
@@ -548,3 +550,31 @@ def test_rows_are_the_same_if_they_come_one_by_one_or_together() -> None:
                 ]
             )
     assert found[0] == found[1]
+
+
+def test_a_foreman_sleeps_while_the_database_works() -> None:
+    """It wakes up now and then, and does not ask all the time whether the answer is there."""
+
+    async def count() -> tuple[int, float]:
+        connections, loop, waits = (
+            DatabaseConnections(parse_url(shared_postgres().url())),
+            asyncio.get_running_loop(),
+            0,
+        )
+        add_reader = loop.add_reader
+
+        def counted(*args: Any) -> None:
+            nonlocal waits
+            waits += 1
+            add_reader(*args)
+
+        loop.add_reader = counted  # type: ignore[method-assign, assignment]
+        connections.open()
+        await connections.read(lambda db: db.execute("SELECT 1"))  # connected
+        waits, begun = 0, loop.time()
+        await connections.read(lambda db: db.execute("SELECT pg_sleep(0.5)"))
+        await connections.close()
+        return waits, loop.time() - begun
+
+    waits, seconds = asyncio.run(count())
+    assert waits <= 5 + 2 * seconds / WAKING_PERIOD

@@ -3,9 +3,10 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from tests.sources import read_modules
 
 SOURCE: Final = Path(__file__).parents[2] / "src" / "gandy"
 
@@ -19,15 +20,10 @@ SHARED: Final = {
 UNCLEAR: Final = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
 
 
-def read_sources() -> Iterator[tuple[str, str]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), path.read_text()
-
-
 def test_no_two_classes_have_the_same_name() -> None:
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for name, text in read_sources():
-        for node in ast.walk(ast.parse(text)):
+    for name, _, nodes in read_modules():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(name)
     twice = {name: where for name, where in found.items() if len(where) > 1}
@@ -35,15 +31,15 @@ def test_no_two_classes_have_the_same_name() -> None:
 
 
 def test_no_function_tells() -> None:
-    for name, text in read_sources():
+    for name, _, nodes in read_modules():
         told = [
             node.name
-            for node in ast.walk(ast.parse(text))
+            for node in nodes
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.match("_?tell_", node.name)
         ]
         assert not told, f"{name}: say what {told} do: compute, format, print, send"
 
 
 def test_sentences_have_subjects() -> None:
-    unclear = {name: len(UNCLEAR.findall(text)) for name, text in read_sources()}
+    unclear = {name: len(UNCLEAR.findall(text)) for name, text, _ in read_modules()}
     assert not {name: count for name, count in unclear.items() if count}

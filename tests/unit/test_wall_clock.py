@@ -1,11 +1,12 @@
 """The wall clock may be stepped at any moment, so nothing is waited for by it: only these modules may read it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.sources import read_modules
 
 SOURCE: Final = Path(__file__).parents[2] / "src" / "gandy"
 
@@ -52,9 +53,9 @@ READERS: Final = {
 }
 
 
-def find_readers(source: str) -> Iterator[int]:
+def find_readers(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """The lines that read the wall clock, as far as names can tell."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         match node:
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if name in READERS.get(owner, ()):
                 yield node.lineno
@@ -88,19 +89,16 @@ def find_readers(source: str) -> Iterator[int]:
     ],
 )
 def test_a_reader_is_found(source: str) -> None:
-    assert list(find_readers(source))
+    assert list(find_readers(ast.walk(ast.parse(source))))
 
 
 def test_the_monotonic_clock_is_not_meant() -> None:
-    assert not list(find_readers("import time\ntime.sleep(1)\nnow = time.monotonic()\nself.time.clock"))
+    source = "import time\ntime.sleep(1)\nnow = time.monotonic()\nself.time.clock"
+    assert not list(find_readers(ast.walk(ast.parse(source))))
 
 
 def test_only_these_modules_read_the_wall_clock() -> None:
-    found = {
-        path.relative_to(SOURCE).as_posix(): lines
-        for path in SOURCE.rglob("*.py")
-        if (lines := list(find_readers(path.read_text())))
-    }
+    found = {name: lines for name, _, nodes in read_modules() if (lines := list(find_readers(nodes)))}
     strange = {name: lines for name, lines in found.items() if name not in ALLOWED}
     assert not strange, "wait by time.monotonic(), or say in ALLOWED what the time of day is for"
     assert set(ALLOWED) == set(found), "these no longer read it"

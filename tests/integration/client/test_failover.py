@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.integration.client.arithmetic import double, double_noted, measure
 from tests.integration.client.cutting import CuttingProxy, Moment
 from tests.integration.local_crews import run
 from tests.waiting import until_async
@@ -255,20 +256,6 @@ def test_a_client_gives_up_after_a_while(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 # Python functions
-
-
-def double(number: int) -> int:
-    return 2 * number
-
-
-def double_noted(number: int, notes: Path) -> int:
-    with (notes / str(number)).open("a") as note:
-        note.write("run\n")
-    return 2 * number
-
-
-def measure(data: bytes) -> int:
-    return len(data)
 
 
 FUNCTION_REQUESTS = (

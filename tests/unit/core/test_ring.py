@@ -53,7 +53,9 @@ def test_it_is_the_table_of_the_seed(seed: int) -> None:
         act = chance.random()
         if act < 0.3 or not table:
             table.append(Member())
-            spreads += ring.add(table[-1])
+            is_spread = ring.add(table[-1])
+            spreads += is_spread
+            assert all(0 <= member.place < SPAN for member in (table if is_spread else table[-1:]))
         elif act < 0.4:
             ring.remove(table.pop(chance.randrange(len(table))))
         else:
@@ -62,5 +64,4 @@ def test_it_is_the_table_of_the_seed(seed: int) -> None:
             index = next(index for index, member in enumerate(table) if member in chosen)
             assert use(ring, able) is table[index]
             table = table[index + 1 :] + table[: index + 1]
-        assert all(0 <= member.place < SPAN for member in table)
     assert spreads > 0 or seed  # the ring was full at least once, in the first run

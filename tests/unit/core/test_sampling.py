@@ -56,8 +56,9 @@ def test_a_task_that_runs_and_nothing_else_makes_no_sample(crew: SampledCrew) ->
 
 
 def test_a_keyframe_is_made_every_five_minutes_and_an_hourly_one_every_hour(crew: SampledCrew) -> None:
-    for _ in range(721):
-        crew.submit()
+    job = crew.submit()
+    for place in range(721):
+        crew.ask(ask.ReleaseJob(job) if place % 2 else ask.HoldJob(job))
         crew.tick()
     assert levels(crew) == [
         HOURLY if not place % 360 else KEYFRAME if not place % 30 else SAMPLE for place in range(721)

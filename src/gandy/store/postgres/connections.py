@@ -41,6 +41,8 @@ DEFAULTS: Final = {
 
 SLICE: Final = 1_000  # rows that are converted at once: a few milliseconds
 
+WAKING_PERIOD: Final = 0.1  # seconds, as in the driver: without one, it asks all the time whether the answer is there
+
 STANDBY_WAIT: Final = "SyncRepWaitForLSN"  # of the server; it warns if the wait is cancelled, in the user's language
 
 BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -67,10 +69,10 @@ class StoreConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     is_unconfirmed = False  # the server has committed, and has stopped to wait for its synchronous standby
 
-    async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+    async def wait(self, gen: Any, interval: float = WAKING_PERIOD, timeout: float | None = None) -> Any:
         """As in the driver, but the server is not asked to cancel the statement: that would take time, and it would end
         the wait of a commit for the standby. A connection that was left so is closed."""
-        return await wait_async(gen, self.pgconn.socket, *args, **options)
+        return await wait_async(gen, self.pgconn.socket, interval, timeout)
 
     def on_notice(self, notice: psycopg.errors.Diagnostic) -> None:
         if notice.source_function == STANDBY_WAIT:
