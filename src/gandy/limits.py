@@ -373,3 +373,23 @@ MAX_ENCODED_NAMES: Final = 10_000
 
 # Messages or news of an ensemble that a command has not printed yet. Beyond that, the ensemble's thread waits.
 MAX_UNPRINTED: Final = 1_000
+
+# Traces
+
+# Jobs that wait to be sent to a collector, a hundred bytes each; the others wait in the store.
+MAX_WAITING_TRACES: Final = 100_000
+
+# Jobs that were sent last, which a restarted exporter knows by number: those of some minutes of a busy crew.
+MAX_SENT_JOBS: Final = 5_000
+
+# Tasks of one job that are sent, and as many that failed, unless the user says otherwise: backends refuse, or cannot
+# show, traces of more than some megabytes.
+MAX_TRACED_TASKS: Final = 10_000
+
+# Spans in one request to a collector, as in OpenTelemetry's own exporters: about half a megabyte.
+MAX_SPAN_BATCH: Final = 512
+
+# Characters of a text in a span, and of a command; tags of a job. Many backends cut or refuse longer ones.
+MAX_TRACED_TEXT: Final = 500
+MAX_TRACED_COMMAND: Final = 4_000
+MAX_TRACED_TAGS: Final = 20

@@ -56,7 +56,7 @@ def read_error(crew: Crew, *words: str, code: int, data: bytes = b"") -> str:
         (("submit", "--after", "yesterday", "true"), "'--after'"),
         (("submit", "--output", "xml", "true"), "'xml' is not one of"),
         (("submit", "--colour", "true"), "--colour"),
-        (("job", "show", "seven"), "'seven' is not a valid integer"),
+        (("job", "show", "seven"), "'seven' is not a valid job number"),
         (("job", "show", "0"), "0 is not in the range"),
         (("job", "wait"), "Missing argument 'JOB...'"),
         (("job", "fly", "7"), "No such command 'fly'"),

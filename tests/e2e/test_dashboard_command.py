@@ -7,15 +7,16 @@ import socket
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 from tests.api_fuzz import fuzz
-from tests.e2e.crew import PATIENCE, Crew
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 from tests.e2e.dashboards import read_address, running_dashboard
+from tests.e2e.wall_clocks import DAY, WallClock
 from tests.free_ports import find_port
 from tests.waiting import until
 
@@ -99,10 +100,10 @@ def test_port_that_is_taken_is_an_error_if_the_user_chose_it(crew: Crew) -> None
         (("--listen", "5430"), 2, "write HOST:PORT"),
         (("--listen", "unix:/tmp/x"), 2, "write HOST:PORT"),
         (("--listen", "http://127.0.0.1:80"), 2, "write HOST:PORT"),
-        (("--listen", "127.0.0.1:70000"), 2, "write HOST:PORT"),
+        (("--listen", "127.0.0.1:70000"), 2, "write HOST:PORT, with a port up to 65535"),
         (("--cert", "x.pem"), 2, "--cert and --key belong together"),
         (("--cert", "none.pem", "--key", "none.pem"), 1, "cannot use the certificate none.pem: No such file"),
-        (("--token-file", "/nonexistent"), 1, "cannot read the token in /nonexistent"),
+        (("--token-file", "/nonexistent"), 1, "cannot read the token in /nonexistent: No such file or directory\n"),
         (("--foreman", "x://y"), 1, "is not an address"),
     ],
 )
@@ -119,6 +120,52 @@ def test_token_of_the_user_must_be_long(crew: Crew, tmp_path: Path) -> None:
     with running_dashboard(crew, "--token-file", str(file)) as url:
         assert get(url, "/api/session", Authorization="Bearer " + "x" * 24).status == 200
         assert get(url, "/metrics", Authorization="Bearer " + "x" * 23).status == 401
+
+
+def test_few_open_files_keep_no_program_out(crew: Crew, tmp_path: Path) -> None:
+    """More peers that show no token than it may open files: the oldest of them are cut."""
+    file = tmp_path / "token"
+    file.write_text("x" * 24)
+    command = [GANDY, "dashboard", "--listen", "127.0.0.1:0", "--token-file", str(file)]
+    words = ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', *command]
+    with (
+        crew.running("up", "--slots", "1"),
+        subprocess.Popen(words, env=crew.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+    ):
+        url = read_address(process)
+        with ExitStack() as idle:
+            for _ in range(100):
+                idle.enter_context(socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)))
+            bearer = "Bearer " + "x" * 24
+            assert get(url, "/api/session", Authorization=bearer).status == 200
+            until(lambda: get(url, "/api/jobs", Authorization=bearer).status == 200)
+        process.terminate()
+        _, error = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert b"Traceback" not in error
+
+
+def test_wall_clock_that_is_set_back_stops_no_curve(crew: Crew, tmp_path: Path) -> None:
+    clock = WallClock(tmp_path)
+    crew.environment |= clock.environment | {"GANDY_DASHBOARD_TOKEN": "x" * 24}
+    bearer = "Bearer " + "x" * 24
+
+    def read_points(url: str) -> list[list[float]]:
+        points: list[list[float]] = json.loads(get(url, "/api/crew", Authorization=bearer).body)["points"]
+        return points
+
+    with crew.running("up", "--slots", "1"), running_dashboard(crew) as url:
+        until(lambda: len(read_points(url)) > 1)
+        before = read_points(url)[-1][0]
+        clock.step(-DAY)
+        until(lambda: read_points(url)[-1][0] < before - DAY / 2)
+        count = len(read_points(url))
+        until(lambda: len(read_points(url)) > count + 1)
+        assert get(url, "/healthz").body == b"ok\n"
+        clock.step(2 * DAY)
+        until(lambda: read_points(url)[-1][0] > before + DAY / 2)
+        assert crew.run("status", "--check").stdout == b"all is well\n"
+        assert b"1 worker connected" in crew.run("top", "--once").stdout
 
 
 def test_insecure_is_said_loudly(crew: Crew) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.crew import PATIENCE, Crew
 from tests.waiting import until
 
-from gandy import Client
+from gandy import Client, __version__
 from gandy.core.model import JobState
 
 
@@ -217,6 +217,10 @@ def test_crew_is_told(crew: Crew) -> None:
     (worker,) = crew.show("worker", "list")
     assert (worker["slots"], worker["connected"]) == (4, True)
     assert crew.run("worker", "list", "--output", "quiet").stdout.decode().strip() == worker["name"]
+    assert crew.show("worker", "show", worker["name"])[0]["id"] == worker["id"]
+    shown = crew.run("worker", "show", worker["id"]).stdout.decode()
+    assert re.search(rf"^version +{re.escape(__version__)}$", shown, re.MULTILINE)
+    assert b"no worker is called nobody" in crew.run("worker", "show", "nobody", code=1).stderr
 
 
 @pytest.mark.parametrize(

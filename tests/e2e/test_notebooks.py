@@ -47,7 +47,7 @@ class Notebook:
             elif kind == "status" and content["execution_state"] == "idle":
                 return shown
 
-    def until(self, display: str, text: str) -> list[str]:
+    def wait_for(self, display: str, text: str) -> list[str]:
         """Wait until a display says this. Returns all that it said."""
         deadline = time.monotonic() + PATIENCE
         while not any(text in each["text/plain"] for each in self.displays[display]):
@@ -83,7 +83,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
 
 def test_a_job_is_followed_to_its_end(notebook: Notebook) -> None:
     display = notebook.run("job = crew.submit('sleep 0.5', tasks=4, name='<b>bold</b>'); job")
-    said = notebook.until(display, "finished; 4 tasks: 4 finished")
+    said = notebook.wait_for(display, "finished; 4 tasks: 4 finished")
     assert len(said) > 1
     assert "<b>bold</b>: running" in said[0]
     for content in notebook.displays[display]:
@@ -92,34 +92,34 @@ def test_a_job_is_followed_to_its_end(notebook: Notebook) -> None:
 
 def test_a_future_is_followed_to_its_value(notebook: Notebook) -> None:
     display = notebook.run("future = crew.run(lambda: time.sleep(0.5) or '<i>'); future")
-    assert notebook.until(display, "finished; '<i>'")[0].endswith("waiting")
+    assert notebook.wait_for(display, "finished; '<i>'")[0].endswith("waiting")
     display = notebook.run("crew.run(int, 'seven')")
-    notebook.until(display, "failed; ValueError: invalid literal")
+    notebook.wait_for(display, "failed; ValueError: invalid literal")
 
 
 def test_a_crew_is_followed_while_it_has_jobs(notebook: Notebook) -> None:
     display = notebook.run("job = crew.submit('sleep 600', name='long'); crew")
-    notebook.until(display, "1 of 2 slots in use")
+    notebook.wait_for(display, "1 of 2 slots in use")
     notebook.run("job.cancel(); None")
-    notebook.until(display, "long: cancelled")
+    notebook.wait_for(display, "long: cancelled")
 
 
 def test_objects_for_asyncio_are_followed_too(notebook: Notebook) -> None:
     notebook.run("client = gandy.AsyncClient(crew.address); await client.connect()")
-    notebook.until(notebook.run("job = await client.submit('sleep 0.5'); job"), "finished; 1 task: 1 finished")
-    notebook.until(notebook.run("client.run(pow, 2, 5)"), "finished; 32")
-    notebook.until(notebook.run("client"), "1 worker")
+    notebook.wait_for(notebook.run("job = await client.submit('sleep 0.5'); job"), "finished; 1 task: 1 finished")
+    notebook.wait_for(notebook.run("client.run(pow, 2, 5)"), "finished; 32")
+    notebook.wait_for(notebook.run("client"), "1 worker")
     notebook.run("await client.close()")
 
 
 def test_what_cannot_be_asked_about_says_why(notebook: Notebook) -> None:
     display = notebook.run("crew.job(9999)")
-    assert notebook.until(display, "9999") == ["Job(9999): there is no job 9999"]
+    assert notebook.wait_for(display, "9999") == ["Job(9999): there is no job 9999"]
 
 
 def test_closing_a_crew_ends_its_displays_quietly(notebook: Notebook) -> None:
     display = notebook.run("other = gandy.Crew(slots=1).start(); job = other.submit('sleep 600'); job")
-    notebook.until(display, "1 running")
+    notebook.wait_for(display, "1 running")
     assert notebook.run("other.close()") == ""
 
 

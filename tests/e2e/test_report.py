@@ -63,5 +63,6 @@ def test_terminal_gets_no_html(crew: Crew, job: str) -> None:
 
 def test_unknown_job_and_unwritable_file_are_errors(crew: Crew, job: str, tmp_path: Path) -> None:
     assert b"there is no job 99999" in crew.run("report", "99999", code=1).stderr
+    assert b"'seven' is not a valid job number" in crew.run("report", "seven", code=2).stderr
     done = crew.run("report", job, "--output", str(tmp_path / "missing" / "x.html"), code=1)
     assert b"cannot be written" in done.stderr

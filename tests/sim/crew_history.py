@@ -30,6 +30,9 @@ class ShardHistory:
             raise ShardLost("another foreman owns this shard")
         run_sync(self._kept.add_samples(samples))
 
+    async def note_dropped(self, level: Level) -> None:
+        await self._do(lambda: run_sync(self._kept.note_dropped(level)))
+
     async def find_last(self, shard: int) -> LastSample | None:
         found: LastSample | None = await self._do(lambda: run_sync(self._kept.find_last(shard)))
         return found

@@ -138,6 +138,7 @@ class ForemanProcess(Process):
         assert member is not None
         transport.wire.epoch = member.hosting.hosted[server.shard.number].lease.epoch
         transport.protocol = link = SocketLink(server, CrewRole.OWNER)
+        link.name = transport.wire.name  # its own is another one in each run, and viewers are told it
         link.connection_made(transport)
 
 

@@ -48,6 +48,7 @@ class Law(StrEnum):
     GRACE = "no attempt is lost while its worker is there"
     KEYED = "a job that is submitted again, anywhere, is the same job"
     OWNED = "every shard has an owner that is there"
+    SHOWN = "a viewer is shown how the crew stands, and never again how it stood"
     BUG = "no process has a bug"
     PATIENCE = "the foreman waits no longer than it promises"
 

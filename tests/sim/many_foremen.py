@@ -26,6 +26,7 @@ from tests.sim.network import End, LinkFaults, Network, Wire
 from tests.sim.overseer import check_end
 from tests.sim.process_loop import simulate_machine
 from tests.sim.trouble import Fault
+from tests.sim.viewers import CrewViewer, few_updates_for_viewers
 from tests.sim.wishes import COMMANDS, JobWishes, Wish
 from tests.sim.worker_process import WorkerProcess
 from tests.sim.workers import WorkerLuck
@@ -70,6 +71,7 @@ class ManyPlan(Struct):
     cut: float = 0.0  # of any two parties from one another
     trouble: float = 0.0  # of a worker, or a client
     has_spare: bool = False  # one foreman that was killed stays dead
+    viewers: int = 0
 
 
 def draw_many_plan(seed: int) -> ManyPlan:
@@ -94,6 +96,7 @@ def draw_many_plan(seed: int) -> ManyPlan:
         cut=chance.choice([0.0, 0.0, 0.1]),
         trouble=chance.choice([0.0, 0.0, 0.04]),
         has_spare=chance.random() < 0.3,
+        viewers=int(chance.random() < 0.0625),  # each takes half as long as all the rest
     )
 
 
@@ -160,6 +163,7 @@ class ManyForemenCrew:
         self.clients = [
             CrewClient(self.simulation, self, self.laws, f"client{number}") for number in range(1, plan.clients + 1)
         ]
+        self.viewers = [CrewViewer(self, f"viewer{number}") for number in range(1, plan.viewers + 1)]
         self.laws.is_there = self._is_there
         self.wishes = ManyWishes(self)
         self.bugs: list[BaseException] = []
@@ -176,10 +180,15 @@ class ManyForemenCrew:
         return self.worker_class(self, self.laws, f"worker{number}", slots, self.plan.luck, commands, places)
 
     def _start(self) -> None:
-        for actor in (*self.foremen, *self.workers, *self.clients):
+        for actor in (*self.foremen, *self.workers, *self.clients, *self.viewers):
             actor.start()
         self.wishes.give()
         self.simulation.call_later(TICK, self._tick)
+
+    @property
+    def is_troubled(self) -> bool:
+        """True while anything may fail."""
+        return self.simulation.now < CLEAR
 
     def _is_there(self, worker: str) -> bool:
         """Nothing here keeps a worker away for longer than the grace period."""
@@ -313,12 +322,15 @@ class ManyForemenCrew:
             return f"jobs {unended} have not ended"
         alive = {foreman.id for foreman in self.foremen if foreman.is_up}
         lost = [shard for shard, row in self.database.shards.items() if not row.is_retired and row.owner not in alive]
-        return f"shards {lost} have no owner" if lost else ""
+        return f"shards {lost} have no owner" if lost else self._find_unseen()
+
+    def _find_unseen(self) -> str:
+        return next((lack for viewer in self.viewers if (lack := viewer.find_lack())), "")
 
     def run(self) -> None:
         """Raises: BrokenLaw."""
         try:
-            with self._hear_complaints():
+            with self._hear_complaints(), few_updates_for_viewers(bool(self.viewers)):
                 self._run()
             check_end(self.database.store, self.clients, self.wishes.open_jobs, self.laws)
         except BaseException as broken:
@@ -333,7 +345,8 @@ class ManyForemenCrew:
         while not self.is_done:
             if simulation.now > MAX_SECONDS:
                 unended = self._find_unended()
-                raise BrokenLaw(Law.OWNED if "owner" in unended else Law.ENDS, unended)
+                law = Law.SHOWN if unended == self._find_unseen() else Law.ENDS
+                raise BrokenLaw(Law.OWNED if "owner" in unended else law, unended)
             simulation.step()
             if bugs:
                 raise bugs[0]

@@ -182,6 +182,18 @@ class Wire:
             watcher.on_delivered(sender.role, data)
         sender.other.end.receive_data(data)
 
+    def count_unread(self, by_foreman: bool) -> int:
+        """Bytes that one end has written and the other one has not read."""
+        socket = self._foreman if by_foreman else self._peer
+        held: int = getattr(socket.other.end, "unread_bytes", 0)
+        return len(socket.data) + held
+
+    def notify_drained(self) -> None:
+        """The peer has read everything: so the foreman's end may hear from its kernel."""
+        drain = getattr(self._foreman.end, "on_drained", None)
+        if drain is not None and not self._foreman.data:
+            drain()
+
     def fail(self) -> None:
         """Break, or go dead in some direction so that only silence shows it."""
         if self._random.random() >= self._network.faults.deaf:

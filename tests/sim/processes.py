@@ -153,6 +153,7 @@ class Transport(asyncio.Transport):
         self._by_foreman = by_foreman
         self._loop = process.loop
         self._is_closing = False
+        self._held: bytearray | None = None  # what has come while nothing is read
         process.transports.add(self)
 
     # The network
@@ -161,7 +162,9 @@ class Transport(asyncio.Transport):
         self._loop.perform(self._receive, data)
 
     def _receive(self, data: bytes) -> None:
-        if self.protocol is not None and not self._is_closing:
+        if self._held is not None:
+            self._held += data
+        elif self.protocol is not None and not self._is_closing:
             self.protocol.data_received(data)
 
     def on_cut(self) -> None:
@@ -202,7 +205,7 @@ class Transport(asyncio.Transport):
         return self._is_closing
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.wire.count_unread(self._by_foreman)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -211,7 +214,21 @@ class Transport(asyncio.Transport):
         return (self.peer, 1) if name == "peername" else default
 
     def pause_reading(self) -> None:
-        raise NotImplementedError("no simulated peer sends so many requests")
+        if self._held is None:
+            self._held = bytearray()
+
+    def resume_reading(self) -> None:
+        held, self._held = self._held, None
+        if held:
+            self._loop.call_soon(self._receive, bytes(held))
+
+    def on_drained(self) -> None:
+        if self.protocol is not None:
+            self._loop.perform(self.protocol.resume_writing)
+
+    @property
+    def unread_bytes(self) -> int:
+        return len(self._held or b"")
 
 
 class SimReach:

@@ -16,7 +16,8 @@ from gandy.core.records import Ended, JobAdded, Record
 from gandy.core.routes import Routes
 from gandy.core.rows import Recovered
 from gandy.core.shards import Lease, ShardPlace
-from gandy.foreman import hosting
+from gandy.foreman import hosting, viewers
+from gandy.foreman.audience import Audience
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.moments import Wall
 from gandy.worker import conversations
@@ -86,6 +87,15 @@ class DeafRoutes(Routes):
         return False
 
 
+class ForgetfulAudience(Audience):
+    """Leaves updates out for a viewer that lags, and forgets that it did."""
+
+    def _send_changes(self, update: bytes) -> None:
+        for viewer in self._viewers.values():
+            if viewer.has_all and not viewer.is_behind:
+                viewer.send(update)
+
+
 class UnheardForeman(ForemanProcess):
     is_heard = False
 
@@ -102,6 +112,8 @@ CUT_CLIENTS = ManyPlan(database=DatabaseFaults(0.1, 0.1), trouble=0.5, clients=4
 STOPPED_FOREMEN = ManyPlan(
     database=DatabaseFaults(0.2, 0.2), luck=WorkerLuck(task_seconds=0.5), stop=0.05, foremen=3, jobs=4, tasks=20
 )
+
+VIEWED = ManyPlan(viewers=2, jobs=4)
 
 
 def find_law(crew: type[ManyForemenCrew], law: Law, plan: ManyPlan | None = None) -> None:
@@ -134,6 +146,11 @@ def test_a_broken_database_is_caught(database: type[Database], law: Law, plan: M
 def test_a_foreman_that_sends_without_a_look_at_its_lease_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosting, "LeaseGuard", CarelessGuard)
     find_law(ManyForemenCrew, Law.SPEECH, STOPPED_FOREMEN)
+
+
+def test_a_foreman_that_forgets_what_a_viewer_missed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewers, "Audience", ForgetfulAudience)
+    find_law(ManyForemenCrew, Law.SHOWN, VIEWED)
 
 
 def test_a_worker_that_ignores_epochs_is_caught_if_foremen_are_careless(monkeypatch: pytest.MonkeyPatch) -> None:

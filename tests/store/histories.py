@@ -15,6 +15,9 @@ class BlockingHistory:
     def add(self, *samples: StoredSample) -> None:
         self.face.runner.run(self.face.store.history.add_samples(samples))
 
+    def note_dropped(self, level: Level) -> None:
+        self.face.runner.run(self.face.store.history.note_dropped(level))
+
     def find_last(self, shard: int = 0) -> LastSample | None:
         return self.face.runner.run(self.face.store.history.find_last(shard))
 

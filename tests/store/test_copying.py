@@ -34,7 +34,7 @@ from gandy.errors import StoreError
 from gandy.ids import JobId
 from gandy.store import make_lone_store
 from gandy.store.base import Store
-from gandy.store.copying import Progress, copy_jobs
+from gandy.store.copying import Progress, copy_store
 
 WAITING, RUNNING, FINISHED, FAILED, CANCELLED, ASSIGNED = TaskState
 
@@ -46,7 +46,7 @@ KINDS: dict[str, Callable[[Path, int], str]] = {
 
 def copy(source: Store, target: Store) -> tuple[Progress, list[Progress]]:
     told: list[Progress] = []
-    return asyncio.run(copy_jobs(source, target, told.append)), told
+    return asyncio.run(copy_store(source, target, told.append)), told
 
 
 def fill(store: Blocking) -> None:
@@ -154,7 +154,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(copy_jobs(make_lone_store(urls[0]), make_lone_store(urls[1]), interrupt))
+        asyncio.run(copy_store(make_lone_store(urls[0]), make_lone_store(urls[1]), interrupt))
     with blocking(make_lone_store(urls[1])) as copied:
         assert copied.list_jobs() == []
     assert copy(*map(make_lone_store, urls))[0].jobs == 7

@@ -174,6 +174,18 @@ def test_samples_are_dropped_when_they_have_too_many_bytes(
     assert numbers(bounded.read(SAMPLE)) == [8, 9, 10]
 
 
+def test_a_history_whose_older_samples_were_dropped_elsewhere_says_since_when_it_is_whole(
+    history: BlockingHistory,
+) -> None:
+    history.note_dropped(SAMPLE)
+    history.add(*chain())
+    assert history.get_extent().since == (110.0, ALWAYS, ALWAYS)
+    history.face.reopen()
+    history.add(*chain(6, begin=500.0))
+    assert history.get_extent().since == (110.0, ALWAYS, ALWAYS)
+    assert numbers(history.read(SAMPLE)) == [2, 3, 4, 5, 7, 8, 9, 10]
+
+
 # All alike
 
 

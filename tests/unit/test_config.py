@@ -60,6 +60,7 @@ def test_home_is_where_the_platform_keeps_it() -> None:
     ("texts", "addresses"),
     [
         ((), []),
+        (parse_address("tcp://a:1"), ["tcp://a:1"]),
         ("", []),
         (("", ""), []),
         ("tcp://a:1,b:2, plain://c:3", ["tcp://a:1", "tcp://b:2", "plain://c:3"]),

@@ -41,12 +41,15 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "gandy.cli.run:run", "Run a Python function on a worker that has it, and print the job's number."
     ),
     "status": LazyCommand("gandy.cli.status:status", "Show the state of the foreman and its crew."),
-    "store": LazyCommand("gandy.cli.store:store", "Copy the jobs of one store to another."),
+    "store": LazyCommand("gandy.cli.store:store", "Copy the jobs and the history of one store to another."),
     "submit": LazyCommand(
         "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."
     ),
     "top": LazyCommand(
         "gandy.cli.top.command:top", "Show the crew at work: jobs, their tasks, workers, calls and foremen."
+    ),
+    "trace": LazyCommand(
+        "gandy.cli.trace.command:trace", "Send jobs and their attempts to an OpenTelemetry collector, as spans."
     ),
     "up": LazyCommand("gandy.cli.up:up", "Start a foreman and a worker here, in the foreground."),
     "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, list workers, or stop them."),

@@ -28,7 +28,7 @@ class _Unset:
 UNSET: Final[Any] = _Unset()  # None has a meaning: no timeout, even if `functions()` was given one
 
 
-class Task(Protocol[P, R_co, V]):
+class TaskFunction(Protocol[P, R_co, V]):
     """A decorated function, for type checkers. Called, it runs here; its methods let a crew run it.
 
     They use the client whose `with` block is open, or else one for the foreman that `Client()` finds.
@@ -50,15 +50,17 @@ class Task(Protocol[P, R_co, V]):
 
 class TaskDecorator(Protocol):
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Task[P, Coroutine[Any, Any, T], T]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> TaskFunction[P, Coroutine[Any, Any, T], T]: ...
     @overload
-    def __call__(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
+    def __call__(self, function: Callable[P, T], /) -> TaskFunction[P, T, T]: ...
 
 
 @overload
-def task(function: Callable[P, Coroutine[Any, Any, T]], /) -> Task[P, Coroutine[Any, Any, T], T]: ...
+def task(function: Callable[P, Coroutine[Any, Any, T]], /) -> TaskFunction[P, Coroutine[Any, Any, T], T]: ...
 @overload
-def task(function: Callable[P, T], /) -> Task[P, T, T]: ...
+def task(function: Callable[P, T], /) -> TaskFunction[P, T, T]: ...
 @overload
 def task(
     *,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -11,19 +10,18 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import IO, Final
 
-from gandy.clocks import read_monotonic
 from gandy.crew.options import CrewOptions
 from gandy.errors import ConfigError, CrewFailed
+from gandy.files import write_all
 from gandy.journal import LOCK_NAME, lock_folder
 
 START_SECONDS: Final = 60.0  # for the crew to be ready, on a busy machine with a slow disk
 END_SECONDS: Final = 20.0  # for tasks to tidy up and for the crew to end; then it is killed
 KILL_SECONDS: Final = 5.0  # for a crew that was killed to be gone
 LAST_WORDS_BYTES: Final = 2_000  # of the log, in an error
-REPORT_BYTES: Final = 10_000  # more than any report has
 
 # Variables that lead to another crew: the tasks of this one must find this one.
 FOREIGN: Final = frozenset({"GANDY_FOREMAN", "GANDY_ENSEMBLE", "GANDY_TOKEN"})
@@ -39,6 +37,8 @@ class Child:
         self._log = _open_log(options.log)
         self._log_start = os.fstat(self._log.fileno()).st_size
         self._writing = Lock()
+        self._report = b""  # its first line, once there is one
+        self._has_reported = Event()  # or has ended
         self.is_ready = False
         self._has_ended = False  # and so has its end of the pipe
         self._is_ending = False  # because we want it
@@ -61,6 +61,7 @@ class Child:
                 stdin=theirs,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
+                bufsize=0,  # a buffer has a lock, which a process that is forked meanwhile would wait for
                 env={**environment, "GANDY_HOME": self._options.folder},
                 start_new_session=True,  # Ctrl-C is for the program, which then ends its crew
             )
@@ -77,17 +78,12 @@ class Child:
 
     def wait_ready(self) -> None:
         """Raises: CrewFailed, ConfigError."""
-        deadline = read_monotonic() + START_SECONDS
-        report = b""
-        while not report.endswith(b"\n"):
-            if not self._wait_output(deadline - read_monotonic()):
-                raise CrewFailed(f"the crew was not ready within {START_SECONDS:.0f} s{self._quote_log()}")
-            piece = os.read(self._output.fileno(), REPORT_BYTES)
-            if not piece:
-                self._thread.join(KILL_SECONDS)
-                raise CrewFailed(self._obituary)
-            report += piece
-        found = json.loads(report)
+        if not self._has_reported.wait(START_SECONDS):
+            raise CrewFailed(f"the crew was not ready within {START_SECONDS:.0f} s{self._quote_log()}")
+        if not self._report.endswith(b"\n"):
+            self._thread.join(KILL_SECONDS)
+            raise CrewFailed(self._obituary)
+        found = json.loads(self._report)
         if "error" in found:
             kind = ConfigError if found["error"] == ConfigError.__name__ else CrewFailed
             raise kind(found["text"])
@@ -99,7 +95,7 @@ class Child:
         with self._writing:
             if not self._has_ended:
                 with suppress(OSError):
-                    os.write(self._input, b"\n")
+                    write_all(self._input, b"\n")
 
     def end(self, *, kill: bool = False) -> None:
         """End it, and wait until it is gone."""
@@ -111,29 +107,21 @@ class Child:
                 self._process.kill()
                 self._thread.join(KILL_SECONDS)
 
-    @property
-    def _output(self) -> IO[bytes]:
-        assert self._process.stdout is not None, "it is a pipe"
-        return self._process.stdout
-
-    def _wait_output(self, seconds: float) -> bool:
-        """True if it has written something, or has ended."""
-        return bool(select.select([self._output], [], [], max(0.0, seconds))[0])
-
     def _watch(self) -> None:
-        """Wait for its end, in a thread, and remove what is left."""
+        """Take its report, wait for its end, in a thread, and remove what is left."""
+        assert self._process.stdout is not None, "it is a pipe"
+        with self._process.stdout as output:
+            self._report = output.readline()
+            self._has_reported.set()
+            # The worker holds the pipe, too: if only the guardian was killed, it needs a moment to kill its tasks.
+            output.read()
         code = self._process.wait()
-        # If only the guardian was killed, the worker needs a moment to kill its tasks. It holds the pipe until then.
-        deadline = read_monotonic() + KILL_SECONDS
-        while self._wait_output(deadline - read_monotonic()) and os.read(self._output.fileno(), REPORT_BYTES):
-            pass
         if not self._options.is_kept:
             _remove(Path(self._options.folder))
         self._obituary = f"the crew {_describe(code)}{self._quote_log()}"
         with self._writing:
             self._has_ended = True
             os.close(self._input)
-        self._output.close()
         self._log.close()
         if not self._is_ending:
             self._on_end(self._obituary)

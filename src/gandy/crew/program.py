@@ -20,6 +20,7 @@ from gandy.client.aio import AsyncClient
 from gandy.core.policy import Policy
 from gandy.crew.options import CrewOptions
 from gandy.errors import ConfigError, GandyError
+from gandy.files import write_all
 from gandy.foreman.main import ForemanProgram, stop_on_signals
 from gandy.net import loop
 from gandy.net.logs import begin_log
@@ -59,7 +60,7 @@ def _take_output() -> Report:
     os.dup2(2, 1)
 
     def report(words: dict[str, str]) -> None:
-        os.write(output, json.dumps(words).encode() + b"\n")
+        write_all(output, json.dumps(words).encode() + b"\n")
 
     return report
 
@@ -104,7 +105,7 @@ def _make_folder(folder: str) -> None:
 
 async def _run(options: CrewOptions, commands: Commands, program: int, watched: int | None, report: Report) -> int:
     about = make_about(options.slots, (), None, options.reserve)
-    foreman = ForemanProgram(options.folder, None, Policy())
+    foreman = ForemanProgram(options.folder, None, Policy(), is_temporary=not options.is_kept)
     await foreman.start()
     folder = Path(options.folder) / OUTPUT_NAME / about.name
     reach = Reach((options.address,))

@@ -79,9 +79,9 @@ def _parse_listen(text: str) -> Address:
     try:
         address = parse_address(text)
     except ConfigError:
-        raise click.UsageError(f"--listen {text}: write HOST:PORT") from None
+        raise click.UsageError(f"--listen {text}: write HOST:PORT, with a port up to 65535") from None
     if address.scheme != "tcp" or "://" in text or ":" not in text.removeprefix("["):
-        raise click.UsageError(f"--listen {text}: write HOST:PORT")
+        raise click.UsageError(f"--listen {text}: write HOST:PORT, with a port up to 65535")
     return address
 
 

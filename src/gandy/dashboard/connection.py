@@ -11,7 +11,17 @@ from typing import Final, Protocol, cast
 import h11
 
 from gandy.clocks import read_monotonic
-from gandy.dashboard.limits import MAX_BODY_BYTES, MAX_HEAD_BYTES, MAX_UNSENT_BYTES
+from gandy.dashboard.limits import (
+    BODY_SECONDS,
+    HEAD_SECONDS,
+    IDLE_SECONDS,
+    LINGER_SECONDS,
+    MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
+    MAX_UNSENT_BYTES,
+    STALL_SECONDS,
+    WRITE_SECONDS,
+)
 from gandy.dashboard.messages import HttpRefusal, HttpRequest, HttpResponse, Streaming
 from gandy.dashboard.stream import Stream
 from gandy.moments import NEVER, Monotonic
@@ -19,12 +29,6 @@ from gandy.net.links import get_source
 
 log = logging.getLogger("gandy.dashboard")
 
-HEAD_SECONDS: Final = 10.0  # from the first byte of a request, or the connection, to the end of its headers
-BODY_SECONDS: Final = 30.0  # from there to the end of the body
-IDLE_SECONDS: Final = 75.0  # between two requests
-WRITE_SECONDS: Final = 60.0  # for the peer to read a response
-LINGER_SECONDS: Final = 2.0  # to read what the peer still sends: else it would not get the last response
-STALL_SECONDS: Final = 600.0  # that a stream's peer may read nothing
 
 CLOSE: Final = {"Connection": "close"}
 

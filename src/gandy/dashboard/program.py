@@ -184,8 +184,10 @@ def read_token(file: str | None, environ: Mapping[str, str]) -> str | None:
         where = file
         try:
             token = Path(file).read_text(encoding="ascii").strip()
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read the token in {file}: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read the token in {file}: {error.strerror}") from None
+        except ValueError:
+            raise ConfigError(f"the token in {file} has characters that are not ASCII") from None
     if len(token) < MIN_TOKEN or not token.isprintable() or " " in token:
         raise ConfigError(f"the token in {where} needs at least {MIN_TOKEN} characters, without spaces")
     return token

@@ -8,8 +8,8 @@ from gandy.clocks import read_monotonic
 from gandy.config import Address
 from gandy.core.unknown_peers import UnknownPeers
 from gandy.dashboard.app import App
-from gandy.dashboard.connection import HEAD_SECONDS, HttpConnection, HttpExchange
-from gandy.dashboard.limits import MAX_CONNECTIONS, MAX_STRANGERS
+from gandy.dashboard.connection import HttpConnection, HttpExchange
+from gandy.dashboard.limits import HEAD_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS
 from gandy.dashboard.messages import HttpRequest, HttpResponse
 from gandy.net.links import listen
 from gandy.net.open_files import limit_by_files

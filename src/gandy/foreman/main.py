@@ -88,12 +88,14 @@ class ForemanProgram:
         policy: Policy,
         insecure: bool = False,
         keep_results: float = KEEP_RESULTS,
+        is_temporary: bool = False,
     ) -> None:
+        """`is_temporary`: the home is new, and ends with this process."""
         make_home(home)
         self.home = home
         self.is_insecure = insecure  # whether doors without keys are allowed
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
-        self.keys = ForemanKeys(Path(home) / KEYS)
+        self.keys = ForemanKeys(Path(home) / KEYS, is_temporary)
         self.audit = Audit(home)
         self.has_failed = False
         self._has_signal = False  # a signal stops it, whatever else happens

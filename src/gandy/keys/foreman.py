@@ -7,7 +7,7 @@ import secrets
 import socket
 import ssl
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ from gandy.core.roles import INVITED, KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, compute_fingerprint
 from gandy.keys.ensemble import OWN_FOLDER
-from gandy.keys.files import create, lock_folder, read_secret
+from gandy.keys.files import create, lock_folder, make_private_folder, read_secret
 from gandy.keys.kept_ring import KeptRing, RingFile, RingPlace
 from gandy.keys.session import note_server_names
 from gandy.limits import MAX_KEY_NAME
@@ -42,14 +42,20 @@ class Made(NamedTuple):
 class ForemanKeys:
     """Makes what is missing. Changes are saved before any peer learns of them."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises: ConfigError."""
+    def __init__(self, folder: Path, is_temporary: bool = False) -> None:
+        """`is_temporary`: the folder is new, and only this process uses it. Keys are made when they are needed: most
+        such foremen need none, and making them takes longer than the rest of their start.
+
+        Raises: ConfigError.
+        """
         self.folder = folder
+        if is_temporary:
+            self.own: CrewKeys | None = None
+            self.kept = KeptRing(Keyring(RingState()), RingFile(folder / RING))
+            return
         try:
             with lock_folder(folder):  # two foremen that start at once must agree on all of it
-                self._pem = self._open_secret()
-                self.identity = self._open_identity()
-                self.fingerprint = compute_fingerprint(self.identity)
+                self._open_all()
                 self.own = CrewKeys.find(folder / CrewRole.FOREMAN)
                 file = RingFile(folder / RING)
                 found = file.read()
@@ -80,7 +86,9 @@ class ForemanKeys:
         found = None if self.own is None else self.ring.find(self.own.fingerprint)
         return found is not None and found.revoked is not None
 
-    def _open_secret(self) -> bytes:
+    @cached_property
+    def _pem(self) -> bytes:
+        make_private_folder(self.folder)
         path = self.folder / SECRET
         if not path.exists():
             # Imported here and below: the module is slow to import, and seldom needed.
@@ -89,13 +97,23 @@ class ForemanKeys:
             create(path, make_secret().pem)
         return read_secret(path)
 
-    def _open_identity(self) -> bytes:
+    @cached_property
+    def identity(self) -> bytes:
+        """The crew's certificate, in DER."""
         path = self.folder / CERTIFICATE
         if not path.exists():
             from gandy.keys.certificates import make_identity
 
             create(path, ssl.DER_cert_to_PEM_cert(make_identity(self._pem)).encode())
         return ssl.PEM_cert_to_DER_cert(path.read_text())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return compute_fingerprint(self.identity)
+
+    def _open_all(self) -> tuple[bytes, str]:
+        """Open the secret and the identity, and make what is missing. Raises: ConfigError, OSError, ValueError."""
+        return self._pem, self.fingerprint
 
     def _make_first_keys(self, ring: Keyring, file: RingFile) -> None:
         """Make a key of each role. The keyring is saved last: until then, the next start begins again."""

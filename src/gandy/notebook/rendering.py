@@ -9,8 +9,8 @@ from gandy.core.model import FINAL_JOB_STATES, Counts, JobState
 from gandy.core.requests import ForemanStatus, WorkerRow
 from gandy.core.rows import JobRow
 
-MAX_NAME: Final = 60  # characters of a name in a table
-MAX_VALUE: Final = 500  # characters of a value or an error
+NAME_WIDTH: Final = 60  # characters of a name in a table
+VALUE_WIDTH: Final = 500  # characters of a value or an error
 
 # In the order of a bar's parts. The colours are readable on light and dark pages.
 COLOURS: Final = {
@@ -37,7 +37,7 @@ class Rendering(NamedTuple):
 
 def render_error(name: str, error: BaseException) -> Rendering:
     """Make the rendering of something that cannot be asked about now."""
-    text = f"{name}: {shorten(str(error) or type(error).__name__, MAX_VALUE)}"
+    text = f"{name}: {shorten(str(error) or type(error).__name__, VALUE_WIDTH)}"
     return Rendering(text, _paragraph(text))
 
 
@@ -47,7 +47,7 @@ def render_text(text: str, *, is_last: bool = True) -> Rendering:
 
 def render_job(row: JobRow) -> Rendering:
     title = f"Job {row.job}"
-    name = shorten(row.spec.name, MAX_NAME)
+    name = shorten(row.spec.name, NAME_WIDTH)
     counted = describe_counts(row.counts)
     state = row.state.name.lower()
     text = f"{title}{name and f' {name}'}: {state}; {counted}"
@@ -66,11 +66,11 @@ def render_crew(title: str, status: ForemanStatus, workers: Sequence[WorkerRow],
         f"in use, {status.jobs} {_plural('job', status.jobs)} not done"
     )
     lines = [f"{title}: {summary}"]
-    lines += [f"  worker {shorten(each.name, MAX_NAME)}: {each.used} of {each.slots} slots in use" for each in here]
+    lines += [f"  worker {shorten(each.name, NAME_WIDTH)}: {each.used} of {each.slots} slots in use" for each in here]
     lines += [f"  {render_job(row).text}" for row in jobs]
     html = f'<div role="status"><b>{escape(title)}</b><br>{escape(summary)}'
     if here:
-        used = ((shorten(each.name, MAX_NAME), f"{each.used} of {each.slots}") for each in here)
+        used = ((shorten(each.name, NAME_WIDTH), f"{each.used} of {each.slots}") for each in here)
         html += _format_table(("worker", "slots in use"), ((escape(name), slots) for name, slots in used))
     if jobs:
         html += _format_table(("job", "name", "state", "", "tasks"), map(_list_cells, jobs))
@@ -82,9 +82,9 @@ def render_future(title: str, state: str, value: Any = None, error: BaseExceptio
     """Make the rendering of a future. `state`: waiting, running, finished, failed or cancelled."""
     text = f"{title}: {state}"
     if state == "finished":
-        text += f"; {shorten(_represent(value), MAX_VALUE)}"
+        text += f"; {shorten(_represent(value), VALUE_WIDTH)}"
     elif error is not None:
-        text += f"; {shorten(f'{type(error).__name__}: {error}', MAX_VALUE)}"
+        text += f"; {shorten(f'{type(error).__name__}: {error}', VALUE_WIDTH)}"
     colour = COLOURS.get(state, "inherit")
     html = f'<div role="status"><span style="color:{colour}" aria-hidden="true">●</span> {escape(text)}</div>'
     return Rendering(text, html, state in ("finished", "failed", "cancelled"))
@@ -115,7 +115,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def _list_cells(row: JobRow) -> tuple[str, ...]:
-    name, state = escape(shorten(row.spec.name, MAX_NAME)), escape(row.state.name.lower())
+    name, state = escape(shorten(row.spec.name, NAME_WIDTH)), escape(row.state.name.lower())
     return (str(row.job), name, state, format_bar(row.counts), escape(describe_counts(row.counts)))
 
 

@@ -1,10 +1,14 @@
-"""Copies all jobs of one store to another of any kind: reads rows, and commits records that lead to the same rows."""
+"""Copies all jobs of one store to another of any kind: reads rows, and commits records that lead to the same rows.
 
-from collections.abc import AsyncIterator, Callable, Iterator
+The history comes last. If it cannot be copied, the jobs are.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from gandy.clocks import read_wall
 from gandy.core.model import AttemptKey, Input, JobSpec, TaskState
 from gandy.core.records import (
     Began,
@@ -20,11 +24,13 @@ from gandy.core.records import (
     TasksSet,
 )
 from gandy.core.rows import JobRow, RecoveredJob, TaskRow, is_plain
+from gandy.core.shards import NO_SHARD
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
 from gandy.moments import Wall
 from gandy.store.base import Store
+from gandy.store.copying_history import copy_history
 
 BATCH_RECORDS: Final = 2_000  # in one commit
 BATCH_BYTES: Final = 4_000_000
@@ -40,10 +46,14 @@ class Progress(NamedTuple):
     all_jobs: int = 0
     all_tasks: int = 0
     unreadable: tuple[JobId, ...] = ()
+    samples: int = 0  # of the history
+    history_problem: str = ""  # why not all of it was copied
 
 
-async def copy_jobs(source: Store, target: Store, tell: Callable[[Progress], None]) -> Progress:
-    """Both are closed, and are closed afterwards. If it fails, the target has no jobs.
+async def copy_store(
+    source: Store, target: Store, tell: Callable[[Progress], None], read_clock: Callable[[], Wall] = read_wall
+) -> Progress:
+    """Copy all jobs and the history. Both are closed, and are closed afterwards. If it fails, the target has no jobs.
 
     Raises: StoreError: the target has jobs, or one of them has a problem.
     """
@@ -53,7 +63,7 @@ async def copy_jobs(source: Store, target: Store, tell: Callable[[Progress], Non
         try:
             if await target.list_jobs(None, 1, None):
                 raise StoreError("the target has jobs already: name one without any")
-            return await _Copying(source, target, tell).run(recovered.next_job)
+            return await _Copying(source, target, tell).run(recovered.next_job, read_clock())
         finally:
             await target.close()
     finally:
@@ -69,7 +79,7 @@ class _Copying:
         self._bytes = 0
         self._progress = Progress()
 
-    async def run(self, next_job: JobId) -> Progress:
+    async def run(self, next_job: JobId, now: Wall) -> Progress:
         rows = [row async for row in self._list_jobs()]
         readable = [row for row in rows if not row.problem]
         unreadable = tuple(row.job for row in rows if row.problem)
@@ -80,11 +90,20 @@ class _Copying:
                 await self._copy(row)
             await self._skip_numbers(next_job, rows[-1].job if rows else JobId(0))
             await self._flush()
+            await self._copy_history([row.job for row in readable], now)
         except BaseException:
             self._records = [JobForgotten(row.job) for row in readable]
             await self._flush()
             raise
         return self._progress
+
+    async def _copy_history(self, jobs: Sequence[JobId], now: Wall) -> None:
+        shard = await self._target.find_shard(jobs[-1]) if jobs else None
+        try:
+            samples = await copy_history(self._source.history, self._target.history, shard or NO_SHARD, now)
+            self._progress = self._progress._replace(samples=samples)
+        except StoreError as error:
+            self._progress = self._progress._replace(history_problem=str(error))
 
     async def _list_jobs(self) -> AsyncIterator[JobRow]:
         """All jobs, the oldest first."""

@@ -5,7 +5,7 @@ cannot be written is lost, and nothing else is.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from gandy.core.samples import LastSample, StoredHistory, StoredSample
+from gandy.core.samples import LastSample, Level, StoredHistory, StoredSample
 from gandy.moments import Wall
 
 # Samples that build on one keyframe, at most: they are ten seconds apart, and it is valid for five minutes.
@@ -20,6 +20,9 @@ class History(StoredHistory, Protocol):
     """Every method may raise StoreError. Old samples are dropped as new ones come."""
 
     async def add_samples(self, samples: Sequence[StoredSample]) -> None: ...
+
+    async def note_dropped(self, level: Level) -> None:
+        """Say of a level without samples that it had some which were dropped, so that `get_extent` says so later."""
 
     async def find_last(self, shard: int) -> LastSample | None:
         """Where the history of a shard ends; None: it has none."""

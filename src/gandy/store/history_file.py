@@ -20,6 +20,8 @@ from gandy.moments import Wall
 from gandy.store.history import NEAR, choose_last, choose_samples, find_first, get_age
 from gandy.store.history_tables import (
     ADD,
+    EMPTY,
+    EMPTY_NOW,
     FIND_LAST,
     FIND_UP_TO,
     GET_SINCE,
@@ -130,14 +132,25 @@ class HistoryFile:
             raise StoreError(f"{self.path}: the disk is nearly full, and the rest of it is for jobs", retryable=True)
         self._use(lambda db: self._add(db, samples))
 
+    def note_dropped(self, level: Level) -> None:
+        """The first row of an empty table gets the number 2: so it says that there was another one."""
+
+        def note(db: sqlite3.Connection) -> None:
+            sizes = {each: measure(db, each) for each in Level}
+            if sizes[level] == EMPTY:
+                self._sizes = {**sizes, level: EMPTY_NOW}
+
+        self._use(note)
+
     def _add(self, db: sqlite3.Connection, samples: Sequence[StoredSample]) -> None:
         sizes = self._sizes or {level: measure(db, level) for level in Level}
         self._sizes = {}  # measured again, if this fails
         with transaction(db):
             for level in Level:
                 new = [sample for sample in samples if sample.level is level]
-                db.executemany(ADD.format(table=TABLES[level]), map(to_row, new))
                 before, count = sizes[level], sum(len(sample.packed) for sample in new)
+                rows = ((number, *to_row(sample)) for number, sample in enumerate(new, before.last + 1))
+                db.executemany(ADD.format(table=TABLES[level]), rows)
                 grown = TableSize(before.first, before.last + len(new), before.bytes + count)
                 sizes[level] = trim(db, level, grown)
         self._sizes = sizes

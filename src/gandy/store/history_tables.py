@@ -28,7 +28,7 @@ MAKE_TABLE: Final = (
     "CREATE INDEX {table}_by_time ON {table} (shard, at)",
 )
 
-ADD: Final = "INSERT INTO {table} (shard, number, run, base, at, packed) VALUES (?, ?, ?, ?, ?, ?)"
+ADD: Final = "INSERT INTO {table} (id, shard, number, run, base, at, packed) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 # The first and the last row, and the bytes of all.
 MEASURE: Final = "SELECT min(id), max(id), coalesce(sum(length(packed)), 0) FROM {table}"
@@ -81,6 +81,10 @@ class TableSize(NamedTuple):
     first: int
     last: int
     bytes: int
+
+
+EMPTY: Final = TableSize(1, 0, 0)
+EMPTY_NOW: Final = TableSize(2, 1, 0)  # one that had rows
 
 
 def query(db: sqlite3.Connection, statement: str, level: Level, *values: object) -> list[tuple[Any, ...]]:

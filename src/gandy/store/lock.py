@@ -1,4 +1,4 @@
-"""Lets one foreman use a file. The kernel releases the lock when the process ends, however it ends."""
+"""Lets one process use a file. The kernel releases the lock when the process ends, however it ends."""
 
 import fcntl
 import os
@@ -14,8 +14,8 @@ class FileLock:
     That file is never removed: a second process could lock a new one while the first still holds the old one.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises: StoreError: another process holds it, or there is no such folder."""
+    def __init__(self, path: Path, user: str = "foreman") -> None:
+        """`user`: what we are. Raises: StoreError: another process holds it, or there is no such folder."""
         beside = path.with_name(path.name + ".lock")
         try:
             self._file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -28,7 +28,7 @@ class FileLock:
         except BlockingIOError:
             holder = os.pread(self._file, 20, 0).decode(errors="replace") or "unknown"
             os.close(self._file)
-            raise StoreError(f"{path}: another foreman uses it (process {holder}); stop that one first") from None
+            raise StoreError(f"{path}: another {user} uses it (process {holder}); stop that one first") from None
         except OSError as error:
             os.close(self._file)
             raise StoreError(f"{path}: cannot be locked: {error}", retryable=True) from error

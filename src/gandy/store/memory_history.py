@@ -28,7 +28,7 @@ class _LevelSamples:
 
     @property
     def since(self) -> Wall:
-        return self.samples[0].at if self.has_dropped else ALWAYS
+        return self.samples[0].at if self.has_dropped and self.samples else ALWAYS
 
 
 class MemoryHistory:
@@ -46,6 +46,9 @@ class MemoryHistory:
             if sample.level is Level.HOURLY:
                 hourly = sample.at
             self._last[sample.shard] = LastSample(sample, hourly)
+
+    async def note_dropped(self, level: Level) -> None:
+        self._kept[level].has_dropped = True
 
     async def find_last(self, shard: int) -> LastSample | None:
         return self._last.get(shard)

@@ -39,6 +39,9 @@ class SqliteHistory:
     async def add_samples(self, samples: Sequence[StoredSample]) -> None:
         await self._run(self._file.add, samples)
 
+    async def note_dropped(self, level: Level) -> None:
+        await self._run(self._file.note_dropped, level)
+
     async def find_last(self, shard: int) -> LastSample | None:
         return await self._run(self._file.find_last, shard)
 

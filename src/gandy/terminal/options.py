@@ -24,7 +24,6 @@ Format = Literal["table", "json", "quiet"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-JOB: Final = click.IntRange(min=1)
 # Options that have no meaning for workers of servers other than a foreman.
 FOREMAN_ONLY: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
 
@@ -52,6 +51,14 @@ class Bytes(click.ParamType[int]):
             self.fail(f"{value!r} is not a size; write 4096, 500K, 20M, 10G or 1T", param, ctx)
         return size
 
+
+class JobArgument(click.IntRange):
+    """A job's number, by this name in messages."""
+
+    name = "job number"
+
+
+JOB: Final = JobArgument(min=1)
 
 foreman_option = click.option(
     "--foreman",

@@ -1,5 +1,7 @@
 """What a crew did in the past, and how it stood at a moment: asks a foreman, who reads the samples in the store."""
 
+from math import inf
+
 from msgspec import Struct
 
 from gandy.client.aio import AsyncClient
@@ -50,3 +52,17 @@ async def read_at(client: AsyncClient, at: float) -> CrewThen | None:
         return await client.connection.ask(ReadSample(Wall(at)), CrewThen)
     except JobNotFound:
         return None
+
+
+async def find_beginning(client: AsyncClient, end: Wall) -> Wall | None:
+    """About when the oldest sample that is kept was made; None: none is. `end`: now.
+
+    Fewer and fewer seconds are looked at, until a point is not about fewer of them.
+    """
+    begin, last, period, found = 0.0, float(end), inf, None
+    while True:
+        curve = await read_curve(client, begin, last)
+        if not curve.points or curve.period >= period:
+            return None if found is None else Wall(found)
+        found, period = curve.points[0].at, curve.period
+        begin, last = found - 2 * period, min(last, found + period)

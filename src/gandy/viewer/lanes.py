@@ -32,7 +32,7 @@ class PlacedCall(Struct, frozen=True):
     lane: int
 
 
-class _Place(NamedTuple):
+class _LanePlace(NamedTuple):
     """Where something runs, and which shard said so."""
 
     worker: str
@@ -45,7 +45,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self._ends: dict[str, list[float]] = {}  # by worker: until when each lane is taken
-        self._places: dict[Key | CallKey, _Place] = {}  # of what runs
+        self._places: dict[Key | CallKey, _LanePlace] = {}  # of what runs
         self._running: dict[Key, PlacedSpan] = {}
         self._calls: dict[CallKey, PlacedCall] = {}  # that run
         self._ended: deque[PlacedSpan] = deque(maxlen=KEPT_SPANS)
@@ -86,11 +86,11 @@ class Lanes:
         is_same = before is not None and before.worker == worker
         lane = before.lane if before is not None and is_same else self._find_lane(worker, began)
         if ended is None:
-            self._places[key] = _Place(worker, lane, shard)
+            self._places[key] = _LanePlace(worker, lane, shard)
         self._set_end(worker, lane, float("inf") if ended is None else float(ended))
         return lane
 
-    def _take(self, key: Key | CallKey) -> _Place | None:
+    def _take(self, key: Key | CallKey) -> _LanePlace | None:
         """Where something ran under this key. Its lane is free now."""
         place = self._places.pop(key, None)
         if place is not None:

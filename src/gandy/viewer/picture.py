@@ -4,7 +4,7 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import reduce
 from typing import Final
 
@@ -89,12 +89,15 @@ class Picture:
         self._drop_workers(update.shard, self._workers.get(update.shard, {}).keys() - here)
         self._drop_commands(update.shard, [*self._commands.get(update.shard, ())])
         self._changes.is_new = True
-        current = {glance.job for glance in update.jobs}
+        self._doubt_jobs(update.shard, {glance.job for glance in update.jobs})
+        self.lanes.restart(update.shard, update.spans, update.calls)
+
+    def _doubt_jobs(self, shard: int, current: Container[JobId] = ()) -> None:
+        """Jobs of a shard that are not among its current ones have ended, or are about to be another shard's."""
         for job, glance in self.jobs.items():
-            is_here = self._shard_of.get(job, update.shard) == update.shard
+            is_here = self._shard_of.get(job, shard) == shard
             if is_here and job not in current and glance.state not in FINAL_JOB_STATES:
                 self.unsure.add(job)
-        self.lanes.restart(update.shard, update.spans, update.calls)
 
     def _apply_workers(self, update: CrewUpdate) -> None:
         self._workers.setdefault(update.shard, {}).update((glance.id, glance) for glance in update.workers)
@@ -184,6 +187,7 @@ class Picture:
     def on_lost(self, shards: Iterable[int]) -> None:
         """These shards do not exist any more."""
         for shard in shards:
+            self._doubt_jobs(shard)
             self._drop_workers(shard, [*self._workers.get(shard, ())])
             self._drop_commands(shard, [*self._commands.get(shard, ())])
             self.lanes.restart(shard, ())
@@ -193,6 +197,8 @@ class Picture:
 
     def tick(self, now: float) -> None:
         """Note how the crew stands, if it is time for that."""
+        if self.series.follow(now):
+            self._changes.is_new = True
         self.rates.note(self.totals, now)
         self._note_pace(now)
         rates, workers = self.rates, list(self.list_workers())

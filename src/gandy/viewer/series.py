@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 PERIOD: Final = 1.0  # seconds between two points
 POINTS: Final = 900  # a quarter of an hour
@@ -29,13 +30,14 @@ class Point(Struct, frozen=True, array_like=True):
 
 
 class Rate:
-    """How fast a number grows. It may begin anew at zero."""
+    """How fast a number grows. It may begin anew at zero. If the clock is set back, what was seen moves with it."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
         self._first: tuple[float, int] | None = None  # since it grows
 
     def note(self, now: float, total: int) -> None:
+        self._follow(now)
         if self._seen and total < self._seen[-1][1]:
             self._seen.clear()
             self._first = None
@@ -47,9 +49,19 @@ class Rate:
         """Over the last seconds, or since it was first noted."""
         if not self._seen:
             return 0.0
+        self._follow(now)
         self._drop(now)
         (began, before), (_, total) = self._seen[0], self._seen[-1]
         return (total - before) / max(min(now - began, RATE_SECONDS), PERIOD)
+
+    def _follow(self, now: float) -> None:
+        """If the clock was set back: the last number was seen just now."""
+        if not self._seen or now >= self._seen[-1][0] - PERIOD:
+            return
+        step = self._seen[-1][0] - now
+        self._seen = deque((at - step, total) for at, total in self._seen)
+        if self._first is not None:
+            self._first = self._first[0] - step, self._first[1]
 
     def _drop(self, now: float) -> None:
         """Keep one number from before the time that is measured: it was the same until the next."""
@@ -71,6 +83,14 @@ class Series:
 
     def __init__(self) -> None:
         self.points: deque[Point] = deque(maxlen=POINTS)
+
+    def follow(self, now: float) -> bool:
+        """If the clock was set back, move all points with it, so that the last one is of just now. True if it was."""
+        if not self.points or now >= self.points[-1].at - PERIOD:
+            return False
+        step = self.points[-1].at - now
+        self.points = deque((replace(point, at=point.at - step) for point in self.points), maxlen=POINTS)
+        return True
 
     def note(self, point: Point) -> bool:
         """Add a point, unless the last one is newer than a period. True if it was added."""

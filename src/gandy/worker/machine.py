@@ -53,7 +53,7 @@ def differs(one: MachineLoad, other: MachineLoad) -> bool:
     """True if the difference is worth a message."""
     if one.cores != other.cores or one.memory_total_bytes != other.memory_total_bytes:
         return True
-    is_load = abs(one.load - other.load) >= LOAD_STEP
+    is_load = round(abs(one.load - other.load), 2) >= LOAD_STEP  # both have two digits
     return is_load or abs(one.memory_bytes - other.memory_bytes) * MEMORY_PARTS > one.memory_total_bytes
 
 

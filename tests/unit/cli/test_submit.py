@@ -136,7 +136,7 @@ def test_waiting_prints_the_job_as_json(client: PretendClient) -> None:
         (["--tasks", "2", "--each-line", "-", "true"], "exclude each other"),
         (["--each-line", "/none", "true"], "cannot read /none"),
         (["--file", "/none"], "cannot read /none"),
-        (["--after", "x", "true"], "'x' is not a valid integer"),
+        (["--after", "x", "true"], "'x' is not a valid job number"),
         (["--nonsense", "true"], "No such option"),
     ],
 )

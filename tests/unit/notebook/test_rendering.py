@@ -11,8 +11,8 @@ from gandy.core.rows import JobRow
 from gandy.ids import JobId
 from gandy.moments import Wall
 from gandy.notebook.rendering import (
-    MAX_NAME,
-    MAX_VALUE,
+    NAME_WIDTH,
+    VALUE_WIDTH,
     Rendering,
     describe_counts,
     format_bar,
@@ -112,8 +112,8 @@ def test_names_values_and_errors_are_no_markup() -> None:
 def test_control_characters_and_long_texts_are_cut() -> None:
     rendering = render_job(make_row("\x1b[31m" + "long" * 100))
     assert "\x1b" not in rendering.text + rendering.html
-    assert len(rendering.text) < MAX_NAME + 40
-    assert len(render_future("Task 1", "finished", "x" * 10**6).text) < MAX_VALUE + 40
+    assert len(rendering.text) < NAME_WIDTH + 40
+    assert len(render_future("Task 1", "finished", "x" * 10**6).text) < VALUE_WIDTH + 40
 
 
 def test_a_value_that_cannot_be_shown_is_named() -> None:

@@ -197,3 +197,25 @@ def test_a_shard_that_is_lost_takes_its_part_along() -> None:
     picture.on_lost((1, 9))
     assert (list(picture.shards), list(picture.list_workers()), list(picture.lanes)) == ([2], [], [])
     assert (picture.count("waiting"), picture.troubles, picture.list_commands()) == (5, {}, [])
+
+
+def test_unfinished_jobs_of_a_shard_that_is_lost_are_looked_up() -> None:
+    """Before it was retired, its jobs ended, perhaps at a foreman that the viewer never heard of."""
+    picture = Picture()
+    picture.apply(a_whole(1, jobs=(a_job(1), a_job(2, JobState.FAILED))), 0.0)
+    picture.apply(a_whole(2, jobs=(a_job(3),)), 0.0)
+    picture.on_lost((1,))
+    assert picture.unsure == {1}
+
+
+def test_everything_is_new_if_the_clock_was_set_back() -> None:
+    """The times of all points are others then."""
+    picture = Picture()
+    picture.apply(a_whole(), 0.0)
+    picture.tick(100.0)
+    picture.take_changes()
+    picture.tick(50.0)
+    changes = picture.take_changes()
+    assert (changes.is_new, changes.points) == (True, [])
+    picture.tick(51.0)
+    assert [point.at for point in picture.series.points] == [50.0, 51.0]

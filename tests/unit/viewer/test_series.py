@@ -64,3 +64,38 @@ def test_points_are_kept_for_a_while() -> None:
     for at in range(POINTS + 5):
         series.note(a_point(at))
     assert (len(series.points), series.points[0].at) == (POINTS, 5)
+
+
+def test_clock_that_is_set_back_changes_no_rate() -> None:
+    rate = Rate()
+    for second in range(20):
+        rate.note(second, 10 * second)
+    assert rate.per_second(19 - 86_400) == 10.0
+    for second in range(20, 40):
+        rate.note(second - 86_400, 10 * second)
+    assert rate.per_second(39 - 86_400) == 10.0
+    assert rate.per_second_on_average(39 - 86_400) == 10.0
+    assert rate.per_second(1_000 - 86_400) == 0.0  # it can still fall
+
+
+def test_clock_that_is_set_back_takes_no_memory() -> None:
+    rate = Rate()
+    rate.note(0, 0)
+    for second in range(1_000):
+        rate.note(second - 86_400, second)
+    assert len(rate._seen) < 10
+
+
+def test_points_move_with_a_clock_that_is_set_back() -> None:
+    """Else no point would be added for a day."""
+    series = Series()
+    for at in (0.0, 1.0, 2.0):
+        series.note(a_point(at))
+    assert not series.follow(1.5)  # less than a period is no step
+    assert series.follow(2.5 - 86_400)
+    assert series.note(a_point(3.0 - 86_400 + 0.5))
+    assert [round(point.at + 86_400, 3) for point in series.points] == [0.5, 1.5, 2.5, 3.5]
+
+
+def test_clock_can_be_set_back_before_there_is_a_point() -> None:
+    assert not Series().follow(-1.0)

@@ -58,6 +58,9 @@ class PostgresHistory:
         if not await self._connections.write(lambda db: execute(db, self._sql[f"add_{table}"], values)):
             raise ShardLost(f"{self._connections.url}: another foreman owns this shard now")
 
+    async def note_dropped(self, level: Level) -> None:
+        await self._parts.skip(TABLES[level])
+
     async def find_last(self, shard: int) -> LastSample | None:
         row = await self._read_one("find_last_sample", {"shard": shard})
         return None if row is None else LastSample(_to_sample(row[:-1]), row[-1])

@@ -61,6 +61,13 @@ class Parts:
     async def load(self) -> None:
         self._last = await self._schema.get_parts()
 
+    async def skip(self, family: str) -> None:
+        """Drop the last part, which is empty, for a new one."""
+        last = self._last[family]
+        await self._schema.make_part(family, last)
+        await self._schema.drop_part(family, last)
+        await self.load()
+
     async def run(self) -> None:
         """Keep order until cancelled."""
         while True:
