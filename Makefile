@@ -81,6 +81,7 @@ soak: $(VENV)/.dev
 	@GANDY_STREAM_BYTES=1000000000 $(BIN)/python -m pytest tests/e2e/test_call_memory.py
 	@GANDY_SLEEP_SECONDS=60 $(BIN)/python -m pytest tests/e2e/test_many_foremen.py -k slept
 	@GANDY_DISASTERS=3 $(BIN)/python -m pytest tests/e2e/test_standby.py
+	@GANDY_HISTORY_STRIDE=1 $(BIN)/python -m pytest tests/store/test_history_year.py
 	@GANDY_FLIPS=2000 $(BIN)/python -m pytest tests/store/test_damage.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto tests/property tests/fuzz/test_hypothesis.py
 

@@ -1,11 +1,16 @@
 """A served foreman of which samples are made, as often as a test lets time pass, and kept in its store."""
 
-from tests.served import ServedForeman
+from collections import deque
+from collections.abc import Sequence
+
+from tests.served import OK, ServedForeman
 from tests.waiting import run_sync
 
 from gandy.core import requests as ask
-from gandy.core.model import Counts, JobSpec
+from gandy.core.effects import Reply
+from gandy.core.model import AttemptKey, Counts, JobSpec
 from gandy.core.past_crew import CrewThen, merge_shards, rebuild
+from gandy.core.records import Claimed, Record
 from gandy.core.samples import ShardSample, StoredSample, decode_sample
 from gandy.core.sampling import Sampler
 from gandy.ids import JobId
@@ -54,6 +59,41 @@ class SampledCrew(ServedForeman):
 
     def count_jobs(self) -> dict[int, Counts]:
         return {job.id: job.tasks.counts for job in self.foreman.reactor.jobs}
+
+
+class BusyCrew(SampledCrew):
+    """A crew whose workers end as many tasks as a test says, in the order in which they got them. Nothing is sent."""
+
+    def __init__(self, workers: int, slots: int) -> None:
+        super().__init__()
+        self.on_commit = self._note_claims
+        self._given: deque[tuple[str, AttemptKey]] = deque()
+        for place in range(workers):
+            self.worker(f"w{place}", slots)
+
+    def _note_claims(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record, Claimed):
+                self._given.extend((record.worker, attempt) for attempt in record.attempts)
+
+    def pump(self) -> None:
+        """Commit the decisions, and answer requests."""
+        while self.foreman.has_work:
+            batch = self.foreman.take_batch(self.now)
+            run_sync(self.store.commit(batch.records))
+            self.on_commit(batch.records)
+            self.replies |= {send.token: send.value for send in batch.sends if isinstance(send, Reply)}
+
+    def finish(self, count: int) -> None:
+        """So many tasks end, and the workers get others."""
+        while count:
+            part = [self._given.popleft() for _ in range(min(count, len(self._given)))]
+            assert part, "no worker has a task"
+            for worker in dict.fromkeys(worker for worker, _ in part):
+                ended = [(attempt, OK) for name, attempt in part if name == worker]
+                self.foreman.batch.add(self.foreman.reactor.on_results(worker, ended, self.now))
+            self.pump()
+            count -= len(part)
 
 
 def unpack(stored: StoredSample) -> ShardSample:
