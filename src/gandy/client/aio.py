@@ -10,25 +10,21 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
-from msgspec.structs import replace
-
 from gandy.client.aio_job import PAGE, AsyncJob
 from gandy.client.calling import WorkerReply, call_workers
 from gandy.client.checks import Duration, FolderPath, JobReference, Size, refuse_unknown, to_job
-from gandy.client.connection import Connection, check, check_progress
+from gandy.client.connection import Connection, check_progress
 from gandy.client.foremen import choose_foreman
 from gandy.client.function_sets import FunctionSets
-from gandy.client.link import ClientLink
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
-from gandy.client.repeats import draw_key
 from gandy.client.shown import Shown, find_own_loop, list_client_renderings
 from gandy.client.signatures import typed_async_map, typed_async_run
-from gandy.client.spec import find_folder, make_submit, split_lines
+from gandy.client.spec import find_folder
+from gandy.client.submitter import Submitter
 from gandy.config import Address, Addresses
 from gandy.core.model import JobState
 from gandy.core.requests import (
-    AddLines,
     AuditList,
     Done,
     DrainForeman,
@@ -54,8 +50,6 @@ from gandy.core.requests import (
     RevokeKey,
     StopForeman,
     StopWorker,
-    Submit,
-    Submitted,
     WorkerList,
     WorkerRow,
 )
@@ -88,7 +82,7 @@ class AsyncClient(Shown):
         address = foreman or (None if ensemble is None else f"ensemble:{ensemble}")
         self.connection = Connection(find_reach(address, os.environ, sys.platform))
         self.function_sets = FunctionSets(self.connection)
-        self._upload_count = 0
+        self.submitter = Submitter(self.connection)
 
     def __repr__(self) -> str:
         return f"AsyncClient({str(self.address)!r})"
@@ -183,26 +177,7 @@ class AsyncClient(Shown):
             after_each,
             at,
         )
-        submit = replace(make_submit(command, options), key=draw_key())
-        await self.connection.check_offers(submit.spec)
-        parts = list(split_lines(submit.lines))
-        if len(parts) > 1:
-            return await self._submit_in_parts(replace(submit, lines=()), parts)
-        answer = await self.connection.ask(submit, Submitted)
-        return self.job(answer.job)
-
-    async def _submit_in_parts(self, submit: Submit, parts: Sequence[tuple[str, ...]]) -> AsyncJob:
-        """Send all parts over one link: the foreman forgets them when it breaks, and then they are sent again."""
-
-        async def send(link: ClientLink, again: bool) -> Submitted:
-            self._upload_count += 1
-            upload = self._upload_count
-            for part in parts:
-                check(await link.ask(AddLines(upload, part)), Done)
-            return check(await link.ask(replace(submit, upload=upload, again=again)), Submitted)
-
-        answer = await self.connection.over_links(send)
-        return self.job(answer.job)
+        return self.job(await self.submitter.submit(command, options))
 
     def functions(
         self,

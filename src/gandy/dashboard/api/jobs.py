@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from gandy.bounds import JobName, JobNumbers, Line, Path, Positive, ShellLine, Tags, Word, Words
 from gandy.client.options import JobOptions
-from gandy.client.repeats import draw_key
-from gandy.client.spec import make_submit
 from gandy.clocks import read_wall
 from gandy.core.model import JobState
-from gandy.core.requests import JobList, ListJobs, Submitted
+from gandy.core.requests import JobList, ListJobs
 from gandy.core.rows import JobRow
 from gandy.core.views import glance_at
 from gandy.dashboard.crew import ShownCrew
@@ -156,10 +154,7 @@ async def submit_job(crew: ShownCrew, call: ApiCall) -> JobSubmitted:
     job: NewJobBody = call.body
     values = asdict(job)
     del values["command"]
-    submit = make_submit(job.command, JobOptions(at=None, **values))
-    await crew.client.connection.check_offers(submit.spec)
-    answer = await crew.client.connection.ask(replace(submit, key=draw_key()), Submitted)
-    return JobSubmitted(answer.job)
+    return JobSubmitted(await crew.client.submitter.submit(job.command, JobOptions(at=None, **values)))
 
 
 async def cancel_job(crew: ShownCrew, call: ApiCall) -> dict[str, Any]:
