@@ -173,7 +173,7 @@ def test_tasks_of_a_job_in_memory_are_retried_if_the_store_says_that_they_may(cr
     assert crew.ask(ask.ShowJob(second)).row.counts == Counts(waiting=2)
     crew.ask(ask.CancelJob(second, (TaskNumber(1),)))
     crew.ask(ask.ForgetJobs((first,)))
-    assert "retry those" in str(refused(crew, ask.RetryJob(second, (TaskNumber(1),))))  # nobody knows how it ended
+    assert "retry those" in str(refused(crew, ask.RetryJob(second, (TaskNumber(1),))))  # it is not known how it ended
 
 
 def test_the_chain_of_what_a_task_needs_is_explained(crew: ServedForeman) -> None:
