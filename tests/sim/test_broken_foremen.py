@@ -1,6 +1,7 @@
 """Foremen that are broken on purpose: each breaks a law, and the simulator catches it within the seeds of a run."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from tests.sim.crew import Crew
@@ -151,6 +152,14 @@ class OptimisticForeman(Foreman):
             self.batch.add(self.reactor.on_begun(send.worker, attempts, now))
 
 
+class UnlinkedForeman(Foreman):
+    """Starts tasks whatever they need."""
+
+    def __init__(self, reactor: Reactor, *args: Any, **options: Any) -> None:
+        super().__init__(reactor, *args, **options)
+        reactor.linking.link = lambda *_: []  # type: ignore[method-assign]
+
+
 class CarelessClock(ForemanProgram):
     """Waits for everything by the wall clock."""
 
@@ -175,6 +184,7 @@ def make_program(foreman: type[Foreman]) -> type[ForemanProgram]:
         pytest.param(make_program(StubbornForeman), Law.KEPT, id="a refused job kept"),
         pytest.param(make_program(DeafForeman), Law.ONCE, id="what finished runs again"),
         pytest.param(make_program(OptimisticForeman), Law.RUNNING, id="running before it began"),
+        pytest.param(make_program(UnlinkedForeman), Law.LINKED, id="tasks before what they need"),
         pytest.param(CarelessClock, Law.PATIENCE, id="patience by the wall clock"),
     ],
 )
