@@ -116,6 +116,5 @@ def test_no_job_waits_while_one_of_lower_rank_begins_tasks_for_another_shard(blo
 
 def test_a_worker_that_does_not_know_rank_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shares, "get_rank", lambda claim: (0, -claim.job))
-    monkeypatch.setattr(shares.SlotUse, "rank", property(lambda use: (0, -use.want.job)))
     with pytest.raises(BrokenLaw, match=Law.RANK):
         run_ranked(0, 40)

@@ -102,7 +102,9 @@ class JobWishes(Generic[C]):
 
     def _choose_followed(self, client: C) -> tuple[JobId, int] | None:
         """A job of the client's own, and how many tasks it has."""
-        known = [(each.job, each.spec.tasks) for each in client.submissions if each.job is not None]
+        known = [
+            (each.job, each.spec.tasks) for each in client.submissions if each.job is not None and not each.spec.is_open
+        ]
         return client.random.choice(known) if known else None
 
     def _open_job(self, client: C) -> None:

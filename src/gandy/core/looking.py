@@ -209,9 +209,14 @@ def _make_set(states: Iterable[S] | None) -> frozenset[S] | None:
 
 def describe_result(row: TaskRow) -> ask.ResultRow:
     """The result of a task that has ended for good, as the store has it."""
-    if row.ending is None:  # cancelled before it began
-        return ask.ResultRow(row.task, row.state, row.attempt, Cause.CANCELLED)
+    if row.ending is None:
+        return describe_cancelled(row.task)
     return describe_end(row.task, row.state, row.attempt, row.ending)
+
+
+def describe_cancelled(task: TaskNumber) -> ask.ResultRow:
+    """The result of a task that was cancelled before it began."""
+    return ask.ResultRow(task, TaskState.CANCELLED, 0, Cause.CANCELLED)
 
 
 def describe_end(task: TaskNumber, state: TaskState, attempt: int, ending: Ending) -> ask.ResultRow:

@@ -69,5 +69,6 @@ def _find_due(task: TaskRow, now: Monotonic) -> Monotonic:
 
     Only the wall clock, which may have been stepped meanwhile, could say how much of the pause has passed.
     """
-    pause = 0.0 if task.ended is None else min(task.due - task.ended, LONGEST_RETRY_PAUSE)
-    return now + max(0.0, pause)
+    if task.ended is None or not task.due:  # it never ran, or a user let it wait again
+        return now
+    return now + max(0.0, min(task.due - task.ended, LONGEST_RETRY_PAUSE))

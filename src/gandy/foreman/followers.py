@@ -7,9 +7,9 @@ from typing import Any, Final
 from gandy.core import requests as ask
 from gandy.core.foreman import Batch
 from gandy.core.links import Link
-from gandy.core.looking import describe_end
+from gandy.core.looking import describe_cancelled, describe_end
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, TaskState
-from gandy.core.records import Began, Claimed, Ended, JobSet, Record, list_jobs
+from gandy.core.records import Began, Claimed, Ended, JobSet, Record, TasksSet, list_jobs
 from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow
 from gandy.errors import StoreError
 from gandy.foreman.committer import Committer
@@ -122,13 +122,16 @@ class Followers:
         results: dict[JobId, list[ask.ResultRow]] = {}
         final: list[JobId] = []
         for record in records:
-            if isinstance(record, Ended):
-                if record.attempt.job in self._listeners and record.state in FINAL_STATES:
-                    attempt = record.attempt
-                    row = describe_end(attempt.task, record.state, attempt.attempt, record.ending)
+            match record:
+                case Ended(attempt, ending, state) if attempt.job in self._listeners and state in FINAL_STATES:
+                    row = describe_end(attempt.task, state, attempt.attempt, ending)
                     results.setdefault(attempt.job, []).append(row)
-            elif isinstance(record, JobSet) and record.state in FINAL_JOB_STATES and record.job in self._listeners:
-                final.append(record.job)
+                case TasksSet(job, TaskState.CANCELLED, tasks) if job in self._listeners:  # if all are, the job ends
+                    results.setdefault(job, []).extend(map(describe_cancelled, tasks or ()))
+                case JobSet(job, state) if state in FINAL_JOB_STATES and job in self._listeners:
+                    final.append(job)
+                case _:
+                    pass
         for job, rows in results.items():
             for part in split_results(rows):
                 self._send_to_listeners(job, ask.Results(part, is_last=False))

@@ -53,6 +53,7 @@ def test_what_a_plain_worker_comes_back_with_runs() -> None:
         (1_000.0, 1_004.0, 4.0),
         (1_000.0, 1_000.0, 0.0),  # it was lost with its worker
         (1_000.0, 0.0, 0.0),  # people let it wait again
+        (-80_000.0, 0.0, 0.0),  # the same, while the time of day was before 1970
         (None, 0.0, 0.0),
         (1_000.0, 87_400.0, LONGEST_RETRY_PAUSE),  # nothing pauses for so long; something is wrong in there
     ],
