@@ -20,6 +20,7 @@ from tests.waiting import until_async
 
 from gandy import AsyncClient
 from gandy.client.connection import Connection
+from gandy.client.submitter import Submitter
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
 from gandy.core.policy import Policy
@@ -343,6 +344,7 @@ async def a_browser_with_key(home: Path, role: CrewRole) -> AsyncIterator[tuple[
     await program.start(Doors(listen=(f"tcp://127.0.0.1:{port}",)))
     client = AsyncClient()
     client.connection = Connection(Reach((Address("tcp", "127.0.0.1", port),), CrewKeys.find(home / "keys" / role)))
+    client.submitter = Submitter(client.connection)
     dashboard = Dashboard(Options(listen=LOOPBACK), ShownCrew(client))
     await dashboard.start()
     try:
