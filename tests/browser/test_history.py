@@ -46,4 +46,5 @@ def test_moment_of_which_nothing_is_kept_says_so(site: Site, tab: Tab) -> None:
     tab.wait_for("document.querySelector('.past').innerText.includes('ago')")
     tab.wait_for("gandy.view.past.crew")
     assert tab.run("document.querySelectorAll('.jobs tbody tr').length") == 0
-    assert all("404" in problem for problem in tab.take_problems())
+    problems = tab.take_problems()
+    assert all("404" in problem for problem in problems), problems

@@ -9,7 +9,7 @@ import { findNearest } from "./chart.js";
 /** What is known of a moment of which nothing is kept. */
 // prettier-ignore
 const NOTHING = {
-  jobs: [], workers: [], commands: [], spans: [], trouble: [], points: [],
+  jobs: [], workers: [], commands: [], spans: [], calls: [], trouble: [], points: [],
   waiting: 0, assigned: 0, running: 0, unfinished: 0, calls_waiting: 0, slots: 0, used: 0,
 };
 
