@@ -17,6 +17,7 @@ from gandy.limits import (
     MAX_AFTER,
     MAX_ATTEMPT,
     MAX_COMMAND_NAME,
+    MAX_FOLLOWED,
     MAX_INPUT_BYTES,
     MAX_JOB_NAME,
     MAX_KEY_BYTES,
@@ -87,6 +88,7 @@ Environment = Annotated[dict[Word, Word], Meta(max_length=MAX_VARIABLES)]
 Tags = Annotated[tuple[Name, ...], Meta(max_length=MAX_TAGS)]
 Lines = Annotated[tuple[Line, ...], Meta(max_length=MAX_LINES)]
 JobNumbers = Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_AFTER)]
+FollowedJobs = Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_FOLLOWED)]
 NamedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_NAMED_TASKS)]
 
 # Everything that msgspec raises for bytes that it cannot decode: malformed or mistyped, not UTF-8, nested too deep.

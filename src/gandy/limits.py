@@ -126,6 +126,9 @@ MAX_TAGS: Final = 100
 MAX_AFTER: Final = 10_000
 MAX_VARIABLES: Final = 10_000
 
+# Jobs that one job follows task by task: the foreman looks at each of their tasks, perhaps a million of each.
+MAX_FOLLOWED: Final = 8
+
 # Bytes of a job without its lines: no kernel runs a longer command, and a JOB carries it twice.
 MAX_SPEC_BYTES: Final = 4_000_000
 

@@ -10,7 +10,7 @@ from gandy.core.model import Command, JobSpec
 from gandy.core.placeholders import check_command
 from gandy.core.requests import Submit
 from gandy.errors import ConfigError
-from gandy.limits import MAX_RETRIES, MAX_SLOTS, MAX_TASKS
+from gandy.limits import MAX_FOLLOWED, MAX_RETRIES, MAX_SLOTS, MAX_TASKS
 from gandy.moments import Shared
 
 PART_SIZE: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
@@ -23,6 +23,9 @@ def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
     checked = _check_command(command)
     check_command(checked, has_lines=bool(lines))
     at = checks.to_time("at", options.at)
+    followed = tuple(dict.fromkeys(checks.to_jobs("after_each", options.after_each)))
+    if len(followed) > MAX_FOLLOWED:
+        raise ConfigError(f"after_each has {len(followed):,} jobs, and {MAX_FOLLOWED} are the most")
     spec = JobSpec(
         command=checked,
         name=checks.to_text("name", options.name),
@@ -40,7 +43,7 @@ def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
         held=bool(options.held),
         after=checks.to_jobs("after", options.after),
         after_any=checks.to_jobs("after_any", options.after_any),
-        after_each=checks.to_jobs("after_each", options.after_each),
+        after_each=followed,
         at=None if at is None else Shared(at),
     )
     return Submit(spec, lines)

@@ -211,6 +211,8 @@ def _check_spec(spec: JobSpec, lines: int) -> JobSpec:
     """The spec as it is kept. Each field was checked when it was decoded; this checks what must fit together."""
     # What only the foreman knows is not taken from a client: which tasks have a line, and how the clocks differ.
     has_lines = lines > 0 or spec.is_open
+    followed = tuple(dict.fromkeys(spec.after_each))  # a source that is named twice is one
+    spec = replace(spec, after_each=followed)
     spec = replace(spec, has_lines=has_lines, tasks=lines or spec.tasks, clock_ahead=0.0, boot="", boot_ahead=0.0)
     if spec.is_open and spec.tasks:
         raise Refusal("bad_request", "an open job begins without tasks")

@@ -15,6 +15,12 @@ from gandy.core.model import FINAL_STATES, TaskState
 from gandy.core.tasks import BLOCKED
 from gandy.ids import JobId, TaskNumber
 
+_MISSING: Final = 1
+_NEVER: Final = 128  # more than a job can have sources
+_MARKS: Final = bytes(
+    {TaskState.FINISHED: 0, TaskState.FAILED: _NEVER, TaskState.CANCELLED: _NEVER}.get(state, _MISSING)  # type: ignore[call-overload]
+    for state in range(256)
+)
 _BAD: Final = frozenset({TaskState.FAILED, TaskState.CANCELLED})
 
 
@@ -29,6 +35,11 @@ class SourceJob(Struct, frozen=True):
         if task <= len(self.states):
             return TaskState(self.states[task - 1])
         return TaskState.CANCELLED if self.is_final else TaskState.WAITING
+
+    def mark(self, count: int) -> bytes:
+        """What so many tasks have to wait for, a byte each: nothing, this source, or what never comes."""
+        rest = _NEVER if self.is_final else _MISSING
+        return self.states[:count].translate(_MARKS) + bytes([rest]) * (count - len(self.states))
 
 
 NO_SOURCES: Final[Mapping[JobId, SourceJob]] = MappingProxyType({})
@@ -60,11 +71,12 @@ class Linking:
             job.tasks.block_all(len(sources))
             return []
         hopeless: list[TaskNumber] = []
-        for task in list(job.tasks.in_states(TaskState.WAITING)) if tasks is None else tasks:
-            states = [source.find_state(task) for source in sources]
-            if not _BAD.isdisjoint(states):
+        marks = [source.mark(job.tasks.count) for source in sources]
+        for task in list(job.tasks.in_states(TaskState.WAITING)) if tasks is None else tasks:  # perhaps a million
+            missing = sum([mark[task - 1] for mark in marks])
+            if missing >= _NEVER:
                 hopeless.append(task)
-            elif missing := len(states) - states.count(TaskState.FINISHED):
+            elif missing:
                 job.tasks.block(task, missing)
         return hopeless
 

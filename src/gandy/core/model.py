@@ -14,6 +14,7 @@ from gandy.bounds import (
     Count,
     Environment,
     ExitCode,
+    FollowedJobs,
     JobName,
     JobNumber,
     JobNumbers,
@@ -126,7 +127,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: bool = False
     after: JobNumbers = ()  # jobs that must finish first, without a failure
     after_any: JobNumbers = ()  # jobs that must end first, in whatever way
-    after_each: JobNumbers = ()  # jobs whose task must finish before the one with the same number here
+    after_each: FollowedJobs = ()  # jobs whose task must finish before the one with the same number here
     python: PythonSpec | None = None  # if set, the command is only for people to read
     memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end

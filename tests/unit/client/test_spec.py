@@ -86,6 +86,7 @@ def test_everything_else_is_passed_on() -> None:
         ("true", {"slots": 0}, "1 to 65,534 slots, and not 0"),
         ("true", {"retries": -1}, "0 to 10,000 retries, and not -1"),
         ("true", {"limit": 0}, "limit is 0, and must be at least 1"),
+        ("true", {"after_each": range(1, 10)}, "after_each has 9 jobs, and 8 are the most"),
         ("true", {"timeout": 0.0}, "leaves no time"),
         ("true", {"timeout": float("nan")}, "leaves no time"),
         ("true", {"lines": []}, "no lines, so there are no tasks"),

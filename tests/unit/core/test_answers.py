@@ -136,6 +136,8 @@ def test_a_job_follows_others_task_by_task_also_those_that_have_left_the_memory(
     assert "has 5 tasks" in str(refused(crew, ask.Submit(JobSpec(command="true", tasks=3, after_each=(here,)))))
     growing = submit(crew, tasks=0, is_open=True)
     assert crew.ask(ask.ShowJob(submit(crew, tasks=3, after_each=(growing,)))).row.counts == Counts(waiting=3)
+    twice = submit(crew, tasks=5, after_each=(here, here))
+    assert crew.ask(ask.ShowJob(twice)).row.spec.after_each == (here,)
     gone = ask.Submit(JobSpec(command="true", tasks=2, after_each=(JobId(99),)))
     assert refused(crew, gone).kind == "not_found"
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from gandy.bounds import JobName, JobNumbers, Line, Path, Positive, ShellLine, Tags, Word, Words
+from gandy.bounds import FollowedJobs, JobName, JobNumbers, Line, Path, Positive, ShellLine, Tags, Word, Words
 from gandy.client.options import JobOptions
 from gandy.clocks import read_wall
 from gandy.core.model import JobState
@@ -58,7 +58,7 @@ class NewJobBody(Struct, frozen=True, forbid_unknown_fields=True):
     held: bool = False
     after: JobNumbers = ()
     after_any: JobNumbers = ()
-    after_each: JobNumbers = ()
+    after_each: FollowedJobs = ()
 
 
 class WholeJobBody(Struct, frozen=True, forbid_unknown_fields=True):
